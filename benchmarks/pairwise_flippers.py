@@ -93,7 +93,9 @@ def run(settings: dict[str, Any], device: str) -> dict[str, Any]:
     where = "cuda" if device == "auto" and torch.cuda.is_available() else device.replace("auto", "cpu")
     return settings | {
         "accuracy": accuracy(model, data["x_test"], data["y_test"], where),
-        "confusion_error": cw.metrics.confusion_error(crowd.confusion, model.confusion_),
+        "confusion_error": cw.metrics.confusion_error(
+            crowd.confusion, getattr(model, "refined_confusion_", model.confusion_)
+        ),
         "label_accuracy": float((crowd.labels.label == truth).mean()),
         "dominant": dominant,
         "warned": any(issubclass(one.category, cw.NotIdentifiable) for one in caught),

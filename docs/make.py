@@ -291,6 +291,18 @@ def generalisation() -> str:
     return f"{table(headings, lines)}\n\n{note}"
 
 
+def variants() -> str:
+    """Methods as they come beside the same as their papers print them."""
+    rows = json.loads((RESULTS / "variants.json").read_text())
+    names = [name for name in rows[0] if name != "data"]
+    lines = []
+    for name in names:
+        values = [row[name] for row in rows]
+        mean = short(fmean(value for value in values if value is not None))
+        lines.append([name, *(short(value) for value in values), f"**{mean}**"])
+    return table(["", *(row["data"] for row in rows), "mean"], lines)
+
+
 def one_method(entry: Method) -> str:
     told = ", ".join(f"`{name}`" for name in entry.uses) or "nothing besides the labels"
     habits = ["climbs an objective that never falls" if entry.climbs else "has no objective to climb"]
@@ -384,7 +396,8 @@ def pages(*, measured: bool) -> dict[Path, str]:
         choosing: filled(
             choosing,
             choosing.read_text(),
-            {"families": families} | ({"compare": compared, "generalisation": generalisation} if measured else {}),
+            {"families": families}
+            | ({"compare": compared, "generalisation": generalisation, "variants": variants} if measured else {}),
         ),
         auditing: filled(auditing, auditing.read_text(), {"audit": audit}),
         classifiers: filled(

@@ -27,7 +27,9 @@ def load(folder: str | Path, *, network: Any = None) -> Any:
         For a learner that was trained with a torch module of yours: one like it, whose weights do not matter.
     """
     from crowdwise.fitting.part_digests import read_while_unchanged
+    from crowdwise.labels.regular_files import as_folder
 
+    folder = as_folder(folder)
     return read_while_unchanged(folder, lambda: _read_model(folder, network))
 
 

@@ -12,6 +12,7 @@ from crowdwise.audit.identifiability import (
     APART,
     DOMINANT,
     LINKED,
+    SCATTERED,
     VIEWS,
     check_agreement,
     check_conditions,
@@ -27,7 +28,7 @@ def answers(labels: CrowdLabels) -> dict[str, bool | None]:
 
 def test_a_good_crowd() -> None:
     labels = honest(1000, 20, 3, 5, np.random.default_rng(0)).labels
-    assert answers(labels) == dict.fromkeys([AGREEING, LINKED, VIEWS, DOMINANT, APART, ANCHORED], True)
+    assert answers(labels) == dict.fromkeys([AGREEING, LINKED, VIEWS, DOMINANT, APART, ANCHORED, SCATTERED], True)
     assert not find_unidentifiable(labels).findings
 
 
@@ -123,6 +124,15 @@ def test_a_label_said_more_of_another_class(seed: int) -> None:
     found = [f for f in find_unidentifiable(labels).findings if f.names == (DOMINANT,)]
     assert "no more often when it is true than when something else is" in found[0].verdict
     assert 0 <= found[0].score <= 1
+
+
+def test_workers_who_know_little_are_not_scattered() -> None:
+    matrix = 0.2 + 0.4 * np.eye(3)
+    labels = simulate_workers(np.tile(matrix, (20, 1, 1)), 1000, 8, random_state=0).labels
+    (found,) = (each for each in check_conditions(labels) if each.question == SCATTERED)
+    assert found.holds is None
+    assert "where a crowd with an expert of each class has at most 1.12" in found.words
+    assert not [each for each in find_unidentifiable(labels).findings if each.names == (SCATTERED,)]
 
 
 def test_no_false_no() -> None:

@@ -136,3 +136,46 @@ def test_no_input_is_replaced(cw: Callable[..., Any], tmp_path: Path, monkeypatc
 def test_a_file_that_begins_like_an_archive_and_ends(cw: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "z.csv").write_bytes(b"PK\x03\x04")
     assert cw("describe", tmp_path / "z.csv").code == 2
+
+
+def test_standard_output_is_not_replaced(cw: Callable[..., Any], labels: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("kept\n")
+    words = [sys.executable, "-m", "crowdwise", "simulate", "spammers", "--tasks", "3", "--out", "/dev/stdout"]
+    with log.open("a") as stream:
+        ran = subprocess.run(words, stdout=stream, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ran.returncode, log.read_text()) == (2, "kept\n")
+    assert "Use - for standard output" in ran.stderr
+
+
+def test_a_page_and_charts_of_one_name(cw: Callable[..., Any], labels: Path, tmp_path: Path) -> None:
+    ran = cw("report", labels, "--out", tmp_path / "r", "--charts", tmp_path / "." / "r")
+    assert (ran.code, ran.out) == (2, "")
+    assert "--out and --charts have the same name" in ran.err
+    assert not (tmp_path / "r").exists()
+
+
+def test_no_room_for_a_thread(cw: Callable[..., Any], labels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("threading.Thread.start", refuse)
+    ran = cw("aggregate", labels)
+    assert ran.code == 2
+    assert "not enough memory" in ran.err
+
+
+def test_standard_input_that_cannot_be_read(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("w") as stream:
+        ran = subprocess.run(
+            [sys.executable, "-m", "crowdwise", "describe", "-"],
+            stdin=stream, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert ran.returncode == 2
+    assert "Standard input cannot be read" in ran.stderr
+
+
+def test_a_folder_is_no_standard_output(cw: Callable[..., Any], labels: Path, tmp_path: Path) -> None:
+    ran = cw("report", labels, "--out", tmp_path / "r.html", "--charts", "-")
+    assert (ran.code, ran.out) == (2, "")
+    assert "--charts is -, but several files are written" in ran.err

@@ -23,11 +23,13 @@ EVERY = pytest.mark.parametrize("method", cw.methods(), ids=lambda method: metho
 BOTH = pytest.mark.parametrize(("which", "engine"), [("sparse", "numba"), ("dense", "numpy")])
 DRAWN = (
     cw.DawidSkene(init="random", n_restarts=2),
+    cw.DawidSkene(init="majority"),
     cw.Mace(n_restarts=3),
     cw.BayesianClassifierCombination(inference="gibbs", n_sweeps=20, burn_in=5),
     cw.MaxMarginMajorityVote(inference="m3v"),
     cw.MinimaxEntropy(regularisation="auto", max_iter=5, tol=0.0),
     cw.GroupDawidSkene(groups=2),
+    cw.GroupDawidSkene(groups=2, fusion="dawid-skene"),
     cw.CoupledNmf(max_workers=5),
 )
 
@@ -148,6 +150,22 @@ def test_silent_workers_of_a_degenerate_crowd_do_not_matter(slug: str, seed: int
     )
     np.testing.assert_allclose(beside.posterior_, alone.posterior_, atol=1e-8)
     np.testing.assert_allclose(beside.skill_[:6], alone.skill_, atol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::crowdwise.NotConverged")
+def test_gold_of_auto(crowds: dict[str, CrowdLabels]) -> None:
+    """Its bootstrap once followed the order of tasks, and its levels of confidence those without labels."""
+    codes, sizes = crowds["sparse"], {"tasks": crowds["sparse"].tasks, "workers": crowds["sparse"].workers}
+    # Text: of classes that are numbers, it learns from the distance as well.
+    classes = [f"class {k}" for k in range(codes.n_classes)]
+    crowd = CrowdLabels.from_codes(codes.task, codes.worker, codes.label, **sizes, classes=classes)
+    there = disguise(crowd)
+    truth = np.random.default_rng(3).integers(0, crowd.n_classes, 30)
+    names, classes = there.labels.tasks.to_pylist(), there.labels.classes.to_pylist()
+    known = {crowd.tasks[task].as_py(): crowd.classes[int(k)].as_py() for task, k in enumerate(truth)}
+    first = cw.Auto().fit(crowd, gold=known)
+    gold = {names[there.tasks[task]]: classes[there.classes[k]] for task, k in enumerate(truth)}
+    assert_same(first, cw.Auto().fit(there.labels, gold=gold), there)
 
 
 @pytest.mark.data

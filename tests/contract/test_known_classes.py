@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import crowdwise as cw
@@ -99,3 +100,22 @@ def test_a_spammer_known_from_before_counts_less_where_a_class_is_new(slug: str)
     old = truth < 3
     assert (found.predict() == right)[old].mean() > 0.9
     assert (cw.MajorityVote().fit(second).predict() == right)[old].mean() < 0.6
+
+
+def test_shares_in_a_series_go_by_their_names() -> None:
+    labels = labels_with(["cat", "dog"], ["ann", "bob"])
+
+    def shares_of(given: object) -> list[float]:
+        found = align_knowledge(
+            labels, gold=None, class_prior=given, known_workers=None, known_weight=10.0, slug="any",
+            uses=frozenset({"class_prior"}),
+        )  # fmt: skip
+        assert found.class_prior is not None
+        return found.class_prior.tolist()
+
+    assert shares_of(pd.Series({"dog": 0.25, "cat": 0.75})) == [0.75, 0.25]
+    assert shares_of(pd.Series([0.75, 0.25])) == [0.75, 0.25]
+    with pytest.raises(InputError, match="names a class more than once"):
+        shares_of(pd.Series([0.5, 0.5], index=["cat", "cat"]))
+    with pytest.raises(InputError, match="class_prior has masked entries"):
+        shares_of(np.ma.array([0.75, 0.25], mask=[False, True]))

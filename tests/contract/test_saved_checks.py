@@ -255,3 +255,49 @@ def test_tables_of_a_library_that_is_not_here(saved: Path, monkeypatch: pytest.M
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "polars" else found(name))
     assert isinstance(cw.load(saved).consensus(), pa.Table)
+
+
+@pytest.mark.parametrize("model", [cw.Mace(), cw.MaxMarginMajorityVote(max_iter=20)], ids=lambda model: model.slug)
+@pytest.mark.parametrize(
+    "matrix", [np.eye(3), np.eye(3)[[0, 0, 0]], np.eye(3)[[1, 2, 0]]], ids=["right", "one", "wrong"]
+)
+def test_matrices_under_which_labels_are_impossible(
+    model: Any, matrix: Any, crowd: CrowdLabels, tmp_path: Path
+) -> None:
+    model.fit(crowd).save(tmp_path)
+    write_header(tmp_path, parts={})
+    with np.load(tmp_path / "arrays.npz") as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    np.savez(tmp_path / "arrays.npz", **arrays | {"confusion": np.tile(matrix, (12, 1, 1))})
+    strangers = CrowdLabels.from_codes(
+        [0, 0, 0, 1], [0, 1, 2, 2], [0, 1, 2, 1], tasks=["x", "y"], workers=["p", "q", "r"], classes=crowd.classes
+    )
+    for labels in (crowd, strangers):
+        np.testing.assert_allclose(cw.load(tmp_path).predict_proba(labels).sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("slug", ["kos", "ghosh-svd"])
+def test_one_class_is_no_model(slug: str, crowd: CrowdLabels, tmp_path: Path) -> None:
+    """A fit refuses labels of one class."""
+    method = cw.method(slug).load()
+    method().fit(crowd).save(tmp_path)
+    write_header(tmp_path, parts={})
+    with np.load(tmp_path / "arrays.npz") as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    for declared in method._saved_arrays():
+        for axis, length in enumerate(declared.shape.split()):
+            if length == "K" and declared.name in arrays:
+                arrays[declared.name] = arrays[declared.name].take([0], axis)
+        if declared.sums_to_one and declared.name in arrays:
+            arrays[declared.name] = np.ones_like(arrays[declared.name])
+    np.savez(tmp_path / "arrays.npz", **arrays)
+    pq.write_table(pq.read_table(tmp_path / "classes.parquet").slice(0, 1), tmp_path / "classes.parquet")
+    with pytest.raises(cw.InputError, match="a model of 1 classes"):
+        cw.load(tmp_path)
+
+
+def test_a_long_schema_is_cut(saved: Path) -> None:
+    write_header(saved, schema="x" * 10**6)
+    with pytest.raises(cw.InputError, match="has schema") as caught:
+        cw.load(saved)
+    assert len(str(caught.value)) < 1000

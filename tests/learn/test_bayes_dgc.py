@@ -83,6 +83,29 @@ def test_a_whole_step_with_all_tasks_is_mean_fields_update():
     np.testing.assert_allclose(step_shares(beta[0, 0], 2.0, q, 30, 1.0).numpy(), 2 + q.numpy().sum(axis=0))
 
 
+def test_even_shares_leave_q_to_the_classifier_and_the_labels():
+    labels = simulate("one-coin", n_tasks=20, n_workers=15, random_state=0).labels
+    objective = BayesDgcObjective(Crowd(labels), (3.0, 2.0), None, 0.25).double()
+    logits = torch.randn(20, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    logs = digamma([[3.0, 2.0], [2.0, 3.0]]) - digamma(5.0)
+    log_q = np.log(softmax(logits.numpy(), axis=1))
+    np.add.at(log_q, labels.task, logs.T[labels.label])
+    expected = -(softmax(log_q, axis=1) * np.log(softmax(logits.numpy(), axis=1))).sum(axis=1).mean()
+    loss = objective.loss(NetworkOutput(logits, logits), whole(objective.crowd, list(range(20))))
+    assert float(loss) == pytest.approx(expected, abs=1e-6)
+    assert objective.gamma.tolist() == [1.0, 1.0]
+
+
+def test_even_shares_keep_both_classes_where_learnt_ones_run_away():
+    """Three labels a task by weak workers: a class that is a little ahead takes all, if the shares are learnt."""
+    X, labels, _ = problem(n_tasks=600)
+    settings = {"network": "linear", "learning_rate": 1e-3, "epochs": 60, "batch_size": 600, "held_out": 0.0}
+    even = cw.BayesDgc(**settings).fit(X, labels)
+    assert 0.3 < even.posterior_.argmax(axis=1).mean() < 0.7
+    learnt = cw.BayesDgc(**settings, share_prior=1.0).fit(X, labels)
+    assert np.ptp(learnt.prior_) > np.ptp(even.prior_) + 0.1
+
+
 def test_batches_of_one_task_and_of_none_are_finite_and_evaluation_moves_nothing():
     labels = cw.CrowdLabels.from_codes([0, 0], [0, 1], [0, 1], tasks=2, workers=2, classes=2)
     objective = BayesDgcObjective(Crowd(labels), None, 1.0, 0.1)

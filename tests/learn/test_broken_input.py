@@ -434,3 +434,18 @@ def test_a_classifier_that_needs_two_classes_but_meets_one() -> None:
     labels = CrowdLabels.from_codes(everyone, everyone % 2, everyone * 0, tasks=24, workers=2, classes=2)
     with pytest.raises(InputError, match="to 1 classes of 24 tasks"):
         cw.GeneralizedEm(classifier=LogisticRegression()).fit(DATA.X, labels)
+
+
+@pytest.mark.parametrize(
+    "model", [cw.GeneralizedEm(smoothing=1e39), cw.BayesDgc(share_prior=1e39)], ids=lambda m: m.slug
+)
+def test_parameters_beyond_32_bits(model: Any) -> None:
+    """They gave posteriors that were no numbers, or torch's own error."""
+    with pytest.raises(InputError, match=r"is 1e\+39; learners compute with 32 bits: it must be at most 1e\+38"):
+        model.set_params(**QUICK).fit(DATA.X, DATA.labels)
+
+
+def test_more_devices_than_there_are() -> None:
+    """Each is a process."""
+    with pytest.raises(InputError, match="devices is 1000000; with device='cpu' there may be"):
+        fitted(devices=10**6)

@@ -251,6 +251,7 @@ REFUSED = [
     ({"worker_learning_rate": -1.0}, "worker_learning_rate is -1"),
     ({"weight_decay": -1.0}, "weight_decay is -1"),
     ({"schedule": "daily"}, "schedule is 'daily'"),
+    ({"keep_epoch": "first"}, "keep_epoch is 'first'"),
     ({"clip": 0.0}, "clip is 0"),
     ({"held_out": 0.9}, "held_out"),
     ({"patience": 0}, "patience is 0"),

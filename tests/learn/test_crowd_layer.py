@@ -37,6 +37,12 @@ def dense_layer(f, objective, kind):
     return out
 
 
+def test_delta_is_the_diagonal_at_the_start():
+    crowd = Crowd(cw.simulate.simulate_crowd(20, 5, 3, 2, random_state=1).labels)
+    matrix = CrowdLayerObjective(crowd, "MW", "identity", 4.0).matrix
+    np.testing.assert_array_equal(matrix[2].detach(), 4 * np.eye(3))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_classes", [2, 7])
 def test_loss_and_gradients_are_those_of_the_masked_dense_layer(kind, n_classes):

@@ -10,7 +10,7 @@ from torch import nn
 import crowdwise as cw
 from crowdwise.learn.batches import Crowd, NetworkOutput, batches
 from crowdwise.learn.classifier_trust import clip_probabilities, limit_trust
-from crowdwise.learn.deep_bp import DeepBeliefPropagationObjective, confusion_quadrature_nodes, propagate_beliefs
+from crowdwise.learn.deep_bp import DeepBeliefPropagationObjective, confusion_quadrature_nodes
 from crowdwise.learn.features import make_features
 from crowdwise.simulate import simulate
 
@@ -33,6 +33,13 @@ def problem(n_classes: int = 2, seed: int = 0, n_tasks: int = 240) -> tuple[np.n
     crowd = simulate("one-coin", n_tasks=n_tasks, n_workers=n_tasks // 2, n_classes=n_classes, random_state=seed)
     noise = np.random.default_rng(seed).normal(size=(n_tasks, n_classes))
     return 3 * np.eye(n_classes)[crowd.truth] + noise, crowd.labels, crowd.truth
+
+
+def infer(labels: cw.CrowdLabels, f: torch.Tensor, **settings: object) -> tuple[torch.Tensor, torch.Tensor]:
+    """q and the workers' matrices of one E-step, the classifier's word f as it is."""
+    solver = cw.BeliefPropagation(**settings)
+    objective = DeepBeliefPropagationObjective(Crowd(labels), solver, 1.0, skip_untrained=False).double()
+    return objective.settle(f.log()).exp(), objective.confusion()
 
 
 # ---- the E-step -----------------------------------------------------------------------------------------
@@ -60,7 +67,7 @@ def test_the_classifier_is_the_prior_of_the_tasks():
     """Two tasks, one worker, by enumeration: q ∝ f₁ f₂ ∫ p(θ) θ[z₁, y₁] θ[z₂, y₂] dθ; a tree, so messages are exact."""
     labels = cw.CrowdLabels.from_codes([0, 1], [0, 0], [0, 0], tasks=2, workers=1, classes=2)
     f = torch.tensor([[0.9, 0.1], [0.3, 0.7]], dtype=torch.float64)
-    q, _ = propagate_beliefs(Crowd(labels), f, {"prior": "one-coin", "alpha": (2.0, 1.0)})
+    q, _ = infer(labels, f, prior="one-coin", alpha=(2.0, 1.0))
     moment = {2: 1 / 2, 1: 1 / 6, 0: 1 / 6}  # of Beta(2, 1): E θ², E θ(1 − θ), E (1 − θ)²
     joint = np.array([[f[0, a] * f[1, b] * moment[(a == 0) + (b == 0)] for b in range(2)] for a in range(2)])
     np.testing.assert_allclose(q[0].numpy(), joint.sum(axis=1) / joint.sum(), atol=1e-10)
@@ -72,7 +79,7 @@ def test_second_answers_of_a_worker_are_edges_of_their_own():
         [0, 0, 1], [0, 0, 1], [1, 1, 0], tasks=3, workers=2, classes=2, on_duplicate="all"
     )
     f = torch.full((3, 2), 0.5, dtype=torch.float64)
-    q, matrices = propagate_beliefs(Crowd(labels), f, {})
+    q, matrices = infer(labels, f)
     assert q[0, 1] > 0.7
     assert q[2].tolist() == [0.5, 0.5]  # no labels: the classifier's word
     assert matrices.shape == (2, 2, 2)
@@ -126,9 +133,10 @@ def test_a_classifier_that_knows_less_than_the_shares_is_not_believed():
     labels = cw.CrowdLabels.from_codes(np.arange(4), np.zeros(4, int), [0, 0, 1, 1], tasks=4, workers=1, classes=2)
     q = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
     knows = torch.log(torch.tensor([[0.7, 0.3], [0.6, 0.4], [0.3, 0.7], [0.4, 0.6]]))
-    np.testing.assert_allclose(limit_trust(knows, q, Crowd(labels), 0.65)[0].numpy(), [0.65, 0.35])
+    np.testing.assert_allclose(limit_trust(knows, 0.65, Crowd(labels), q)[0].numpy(), [0.65, 0.35])
     opposite = knows.flip(1)
-    assert (limit_trust(opposite, q, Crowd(labels), 0.9) == 0.5).all()
+    assert (limit_trust(opposite, 0.9, Crowd(labels), q) == 0.5).all()
+    np.testing.assert_allclose(limit_trust(opposite, 0.9, Crowd(labels), None)[0].numpy(), [0.3, 0.7])
 
 
 # ---- learning -------------------------------------------------------------------------------------------
@@ -138,7 +146,8 @@ def test_a_classifier_that_knows_less_than_the_shares_is_not_believed():
 def test_the_loss_is_cross_entropy_to_q(dtype):
     X, labels, _ = problem(3, n_tasks=30)
     crowd = Crowd(labels)
-    objective = DeepBeliefPropagationObjective(crowd, 0.9, {"prior": "one-coin", "alpha": None}).to(dtype=dtype)
+    solver = cw.BeliefPropagation(prior="one-coin")
+    objective = DeepBeliefPropagationObjective(crowd, solver, 0.9, skip_untrained=True).to(dtype=dtype)
     features = make_features(X).to(torch.device("cpu"), dtype)
     objective.begin_epoch(0, lambda: torch.zeros(30, 3, dtype=dtype))
     assert objective.q.dtype == dtype
@@ -183,6 +192,8 @@ def test_an_untrained_network_does_not_swap_the_classes():
         ({"weights": [1.0]}, "weights are those of a mixture"),
         ({"max_iter": 0}, "max_iter is 0"),
         ({"damping": 1.0}, "damping is 1"),
+        ({"tol": -1.0}, "tol is -1"),
+        ({"skip_untrained": 1}, "skip_untrained is 1"),
     ],
 )
 def test_bad_parameters(parameters, message):

@@ -25,6 +25,7 @@ class Finished:
     history_: Any = field(default_factory=lambda: pa.table({"loss": [2.0, 1.0], "held_out": [-1.0, -0.5]}))
     best_epoch_: int = 1
     n_epochs_: int = 2
+    keep_epoch: str = "best"
 
     def predict_proba(self, _x: Any) -> Any:
         return self.shares
@@ -46,6 +47,7 @@ def test_a_last_epoch_that_was_the_best() -> None:
     assert sentences(model) == ["The last of 2 epochs was the best. Give more (epochs)."]
     assert sentences(model, as_options=True) == ["The last of 2 epochs was the best. Give more with --epochs."]
     assert sentences(Finished(AGREES, best_epoch_=2, history_=pa.table({"loss": [2.0, 1.0]}))) == []
+    assert sentences(Finished(AGREES, best_epoch_=2, keep_epoch="last")) == []
 
 
 @pytest.mark.parametrize("table", [pa.table, pd.DataFrame])

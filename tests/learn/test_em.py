@@ -98,6 +98,22 @@ def test_starts_with_the_mean_labels() -> None:
     np.testing.assert_allclose(objective.matrices, dense_m_step(table, objective.posterior.numpy(), 0.01), atol=1e-5)
 
 
+def test_it_may_start_with_the_posterior_of_the_votes() -> None:
+    labels = ragged()
+    table, votes = dense(labels), Crowd(labels).task_vote_shares().double().numpy()
+    expected = dense_e_step(table, np.ones_like(votes), dense_m_step(table, votes, 0.01))
+    objective = EmObjective(Crowd(labels), None, 0.01, "posterior")
+    np.testing.assert_allclose(objective.posterior, expected, atol=1e-5)
+    np.testing.assert_allclose(objective.matrices, dense_m_step(table, expected, 0.01), atol=1e-5)
+
+
+def test_workers_who_say_one_class_are_not_believed_at_the_start() -> None:
+    crowd = cw.simulate.simulate("naive-majority", n_tasks=400, data="dogs-vs-cats", level="low", random_state=0)
+    votes, told = (EmObjective(Crowd(crowd.labels), None, 0.01, start).posterior for start in ("votes", "posterior"))
+    assert (votes.argmax(dim=1) == 0).all()  # fifteen of 25 say "cat" of everything
+    assert (told.argmax(dim=1).numpy() == crowd.truth).mean() > 0.55
+
+
 def test_a_step_is_an_e_step_and_then_an_m_step(random_parts: tuple[Crowd, torch.Tensor, torch.Tensor]) -> None:
     crowd, log_f, _ = random_parts
     objective = EmObjective(crowd, None, 0.01).double()

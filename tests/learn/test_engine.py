@@ -105,6 +105,20 @@ def test_the_best_epoch_is_that_of_a_validation_set() -> None:
     assert "held_out" not in model.history_.column_names
 
 
+@pytest.mark.parametrize("learner", [cw.TraceRegularized, cw.GeneralizedEm, cw.MaxMig])
+def test_labels_of_a_validation_set_forecast(learner: Any) -> None:
+    data, other = crowded(48, skill=0.8, apart=1.0), crowded(48, skill=0.8, apart=1.0, seed=9)
+    valid = (other.X, other.truth, other.labels)
+    model = learner(**QUICK | {"epochs": 6}).fit(data.X, data.labels, valid=valid)
+    forecasts = np.asarray(model.history_["forecast"])
+    assert forecasts.shape == (6,)
+    right = model.predict(other.X, other.labels) == np.asarray(other.truth)
+    # Matrices that lag behind are those of the epoch here, and brought to their place there.
+    assert forecasts[model.best_epoch_ - 1] == pytest.approx(right.mean(), abs=0.1)
+    with pytest.raises(InputError, match="may have crowd labels as a third"):
+        learner(**QUICK).fit(data.X, data.labels, valid=(*valid, 1))
+
+
 def test_true_labels_of_a_validation_set_must_be_classes() -> None:
     data = crowded(12)
     with pytest.raises(InputError, match="classes that no worker used: 7"):
@@ -137,6 +151,21 @@ def test_labels_held_out_are_not_learnt_from() -> None:
     assert first == second
 
 
+def test_the_last_epoch_may_be_kept_beside_a_validation_set() -> None:
+    """It ends where training without any choice of the epoch ends, and the accuracies are still told."""
+    data = crowded(40, skill=0.6)
+    wrong = np.array(["0"] * 40)  # any classifier that learns gets worse on these
+    patient = QUICK | {"epochs": 12}
+    last = cw.TraceRegularized(**patient, keep_epoch="last").fit(data.X, data.labels, valid=(data.X, wrong))
+    best = cw.TraceRegularized(**patient).fit(data.X, data.labels, valid=(data.X, wrong))
+    plain = cw.TraceRegularized(**patient, held_out=0.0).fit(data.X, data.labels)
+    assert (last.best_epoch_, last.n_epochs_) == (12, 12)
+    assert best.best_epoch_ < 12
+    np.testing.assert_array_equal(last.predict_proba(data.X), plain.predict_proba(data.X))
+    assert last.history_["accuracy"].to_pylist() == best.history_["accuracy"].to_pylist()
+    assert not any("was the best" in sentence for sentence in last.diagnose(data.X, data.labels))
+
+
 # ---- schedules and steps ------------------------------------------------------------------------------------------
 
 
@@ -144,8 +173,28 @@ def test_schedules() -> None:
     assert [plan(schedule="constant").rate_at(epoch, 4) for epoch in range(4)] == [1, 1, 1, 1]
     steps = [plan(schedule="step").rate_at(epoch, 8) for epoch in range(8)]
     np.testing.assert_allclose(steps, [1, 1, 0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
+    assert [plan(schedule="drop").rate_at(epoch, 8) for epoch in range(8)] == [1, 1, 1, 1, 1, 1, 0.1, 0.1]
     cosine = [plan(schedule="cosine").rate_at(epoch, 4) for epoch in range(4)]
     np.testing.assert_allclose(cosine, [1, (1 + np.sqrt(0.5)) / 2, 0.5, (1 - np.sqrt(0.5)) / 2], atol=1e-6)
+    cycle = [plan(schedule="one-cycle").rate_at(epoch, 10) for epoch in range(10)]
+    np.testing.assert_allclose(cycle[:3], np.array([0.5, 1.5, 2.5]) / 3)
+    np.testing.assert_allclose(cycle[3:], (1 + np.cos(np.pi * (np.arange(7) + 0.5) / 7)) / 2)
+
+
+def test_a_plateau_is_ten_epochs_that_were_no_better() -> None:
+    flat = plan(schedule="plateau")
+    assert flat.rate_at(0, 50, []) == 1
+    rising = [float(epoch) for epoch in range(12)]
+    assert flat.rate_at(12, 50, rising) == 1
+    assert flat.rate_at(21, 50, [*rising, *[11.0] * 9]) == 1
+    assert flat.rate_at(22, 50, [*rising, *[11.0] * 10]) == pytest.approx(0.1)
+    assert flat.rate_at(31, 50, [*rising, *[3.0] * 19]) == pytest.approx(0.1)
+    assert flat.rate_at(32, 50, [*rising, *[3.0] * 20]) == pytest.approx(0.01)
+    data = crowded(24)
+    # What is not held out is not better than before either: the loss of a rate of next to nothing.
+    still = QUICK | {"epochs": 13, "learning_rate": 1e-30, "held_out": 0.2}
+    rates = cw.TraceRegularized(**still, schedule="plateau").fit(data.X, data.labels).history_["learning_rate"]
+    np.testing.assert_allclose(rates.to_pylist(), [1e-30] * 11 + [1e-31] * 2)
 
 
 def test_the_schedule_is_used() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -214,3 +215,41 @@ def test_labels_of_other_tasks(folder: Path) -> None:
         cw.InputError, match=r"1 of 3 tasks have labels but no features: 'zebra'. The rows of the features are 'a', "
     ):
         cw.TraceRegularized().fit(folder, labels)
+
+
+def test_arrays_beside_what_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("X", "hello")
+    with pytest.raises(cw.InputError, match="holds 'X', which NumPy did not write"):
+        feature_files.read_features(path)
+
+
+def test_names_of_rows_in_a_column(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", values=np.eye(3), task=np.array([[2], [1], [0]]))
+    assert feature_files.read_features(tmp_path / "x.npz").names[0].to_pylist() == [2, 1, 0]
+
+
+def test_names_of_rows_are_read_as_those_of_labels(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("task,a\n'=t0,1\nt1,2\n")
+    with pytest.warns(cw.InputWarning, match="They are read without it"):
+        assert feature_files.read_features(path).names[0].to_pylist() == ["=t0", "t1"]
+    path.write_text("task,a\nt0 ,1\nt0,2\n")
+    with pytest.raises(cw.InputError, match="differ only in blanks"):
+        feature_files.read_features(path)
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
+def test_numbers_of_rows_are_no_feature(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f"{name},task,a\n0,t0,1\n1,t1,2\n")
+    with pytest.raises(cw.InputError, match="a column without a name"):
+        feature_files.read_features(path)
+
+
+def test_columns_of_different_length(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text('{"task": ["t0", "t1"], "a": [1]}')
+    with pytest.raises(cw.InputError, match="the rows are 'task' 2, 'a' 1"):
+        feature_files.read_features(path)

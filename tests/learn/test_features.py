@@ -249,6 +249,7 @@ def conv(before: int, after: int) -> int:
     return 9 * before * after + after
 
 
+POOLED = conv(3, 32) + 2 * 32 + conv(32, 32) + conv(32, 64) + conv(64, 64) + 128 * 8 + 8  # the rest depends on the size
 CNN = conv(1, 32) + conv(32, 32) + conv(32, 64) + conv(64, 64) + 64 * 10 + 10
 
 
@@ -258,20 +259,35 @@ CNN = conv(1, 32) + conv(32, 32) + conv(32, 64) + conv(64, 64) + 64 * 10 + 10
         ("linear", (512,), 512 * 8 + 8),
         ("mlp", (512,), 512 * 128 + 128 + 128 * 8 + 8),
         ("cnn", (1, 28, 28), CNN - 2 * 65),
-        ("cnn-pooled", (3, 32, 32), None),
-        ("cnn-pooled", (3, 64, 64), None),
+        ("cnn-pooled", (3, 32, 32), POOLED + 64 * 2 * 2 * 128 + 128),
+        ("cnn-pooled", (3, 150, 150), POOLED + 64 * 7 * 7 * 128 + 128),
+        ("resnet-9", (3, 32, 32), 6_573_130 - 2 * 513),
         ("resnet-18", (3, 32, 32), 11_173_962 - 2 * 513),
         ("resnet-50", (3, 32, 32), 23_520_842 - 2 * 2049),
         ("vgg-16", (3, 32, 32), 14_718_912 + 512 * 8 + 8),
     ],
 )
-def test_networks(name: str, shape: tuple[int, ...], parameters: int | None) -> None:
+def test_networks(name: str, shape: tuple[int, ...], parameters: int) -> None:
     network = NETWORKS[name](shape, 8).eval()
     seen = Classifier(network).logits_and_representation(torch.zeros(2, *shape))
     assert seen.logits.shape == (2, 8)
     assert seen.features.ndim == 2
-    if parameters is not None:
-        assert sum(parameter.numel() for parameter in network.parameters()) == parameters
+    assert sum(parameter.numel() for parameter in network.parameters()) == parameters
+
+
+def test_pooling_before_relu_is_the_programs_network() -> None:
+    """Kim et al.'s program: ReLU, pooling, batch normalisation; four convolutions, 128 units, dropout, logits."""
+    network = NETWORKS["cnn-pooled"]((3, 150, 150), 2).eval()
+    modules = [type(module).__name__ for module in network]  # type: ignore[attr-defined]
+    block = ["Conv2d", "MaxPool2d", "ReLU"]
+    assert modules == [*block, "BatchNorm2d", *block * 3, "Flatten", "Linear", "ReLU", "Dropout", "Linear"]
+    x = torch.randn(2, 3, 150, 150, generator=torch.Generator().manual_seed(0))
+    out = x
+    for at in (0, 4, 7, 10):
+        out = nn.functional.max_pool2d(network[at](out).relu(), 2)  # type: ignore[index]
+        out = network[3](out) if at == 0 else out  # type: ignore[index]
+    out = network[17](network[14](out.flatten(1)).relu())  # type: ignore[index]
+    torch.testing.assert_close(network(x), out)
 
 
 def test_what_the_last_layer_saw() -> None:
@@ -296,7 +312,7 @@ def test_networks_by_default_and_scaling() -> None:
     assert copy.network is not own
 
 
-@pytest.mark.parametrize("name", ["cnn", "cnn-pooled", "resnet-18", "resnet-50", "vgg-16"])
+@pytest.mark.parametrize("name", ["cnn", "cnn-pooled", "resnet-9", "resnet-18", "resnet-50", "vgg-16"])
 def test_images_are_needed(name: str) -> None:
     with pytest.raises(InputError, match=f"network '{name}' is for images"):
         build_network(name, make_features(ROWS), 2)

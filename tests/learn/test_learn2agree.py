@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import crowdwise as cw
+from crowdwise.labels.errors import InputError
 from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
 from crowdwise.learn.learn2agree import (
     AgreementObjective,
@@ -71,6 +72,47 @@ def test_ar_loss_by_hand() -> None:
     assert cost(0.60, 0.75) == pytest.approx(0.0375)
     assert cost(0.30, 0.0) == 0
     assert cost(0.30, 1.0) == 0
+
+
+def test_pinball_loss_by_hand() -> None:
+    # α = 0.25: 0.15 too much costs 0.75 · 0.15, 0.05 too little 0.25 · 0.05. Unanimous tasks cost what is missing.
+    def cost(predicted: float, agreement: float) -> float:
+        return float(agreement_cost(torch.tensor([[predicted]]), torch.tensor([[agreement]]), "pinball"))
+
+    assert cost(0.40, 0.25) == pytest.approx(0.1125)
+    assert cost(0.20, 0.25) == pytest.approx(0.0125)
+    assert cost(0.30, 0.0) == pytest.approx(0.3)
+    assert cost(0.30, 1.0) == pytest.approx(0.7)
+    guesses = np.linspace(0, 1, 101)
+    assert guesses[np.argmin([cost(guess, 0.25) for guess in guesses])] == pytest.approx(0.25)
+
+
+def test_weights_of_workers_are_those_of_equation_9() -> None:
+    crowd = crowd_of(RAGGED)
+    said = mark_positive_labels(crowd.label, 2).double()
+    weights = torch.tensor([2.0, 1.0, 5.0], dtype=torch.float64)
+    found, labelled = positive_label_shares(said, weights[crowd.worker], crowd.task, crowd.n_tasks)
+    for task, row in enumerate(RAGGED):
+        there = [w for w, label in enumerate(row) if label >= 0]
+        assert bool(labelled[task]) == bool(there)
+        if there:
+            expected = sum(weights[w] * row[w] for w in there) / sum(weights[w] for w in there)
+            assert float(found[task, 0]) == pytest.approx(float(expected))
+    # Heavier workers move the stream, and weights that are all alike do nothing.
+    costs = []
+    for weight in (torch.ones(3), torch.full((3,), 4.0), torch.tensor([1.0, 1.0, 9.0])):
+        objective = objective_of(crowd, "linear", "ce", "rmse")
+        objective.weights.copy_(weight)
+        costs.append(objective.loss(seen_of(crowd), whole(crowd)).item())
+    assert costs[0] == pytest.approx(costs[1])
+    assert costs[0] != pytest.approx(costs[2])
+
+
+@pytest.mark.parametrize("weights", [[1.0, 2.0], [1.0, 0.0, 1.0], [1.0, np.nan, 1.0], [[1.0, 1.0, 1.0]]])
+def test_bad_weights_of_workers_are_refused(weights: object) -> None:
+    labels = cw.CrowdLabels.from_dense(np.array([[0, 1, 1], [1, 0, 0], [1, 1, 0]]))
+    with pytest.raises(InputError, match="it must be 3 numbers above 0"):
+        cw.LearnToAgree(worker_weights=weights, device="cpu").fit(np.eye(3), labels)
 
 
 def test_rmse_by_hand() -> None:
@@ -165,7 +207,7 @@ def test_log_odds_of_one_class_against_the_rest() -> None:
 def test_agreement_divides_by_those_who_labelled() -> None:
     crowd = crowd_of(RAGGED)
     agreement, labelled = positive_label_shares(
-        mark_positive_labels(crowd.label, 2).double(), crowd.task, crowd.n_tasks
+        mark_positive_labels(crowd.label, 2).double(), torch.ones(crowd.n_labels).double(), crowd.task, crowd.n_tasks
     )
     np.testing.assert_allclose(agreement[:, 0], [2 / 3, 1 / 2, 0, 0, 1, 1, 1 / 3])
     assert labelled.tolist() == [True, True, False, True, True, True, True]
@@ -343,7 +385,7 @@ def test_a_mirrored_start_is_not_the_best_epoch() -> None:
     ("parameters", "message"),
     [
         ({"stream": "both"}, "stream is 'both'; it must be one of 'distributional', 'linear', 'none'"),
-        ({"agreement_loss": "mse"}, "agreement_loss is 'mse'; it must be one of 'ar', 'rmse'"),
+        ({"agreement_loss": "mse"}, "agreement_loss is 'mse'; it must be one of 'ar', 'pinball', 'rmse'"),
         ({"classifier_loss": "focal"}, "classifier_loss is 'focal'"),
         ({"strength": -1}, "strength is -1; it must be a number, 0 or more"),
         ({"bins": 0}, "bins is 0; it must be a whole number, 1 or more"),

@@ -147,6 +147,49 @@ def test_bayes_posteriors_attain_the_mutual_information_and_nothing_exceeds_it(d
         assert expected_gain(log_f, log_g, log_p, joint, divergence) < largest
 
 
+def crowd_with_juniors():
+    """P(truth, labels) of two seniors who err on their own, one who follows the first, a copy, and a lazy junior."""
+    follows = np.array([[0.9, 0.1], [0.3, 0.7]])  # P(label of the third | label of the first)
+    patterns, chances = [], []
+    for a, b, third in itertools.product(range(2), repeat=3):
+        patterns.append([a, b, third, b, 0])
+        chances.append(PRIOR * CONFUSION[0][:, a] * CONFUSION[1][:, b] * follows[a, third])
+    return torch.tensor(patterns), np.array(chances).T
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+def test_seniors_weights_log_c_and_juniors_0_are_the_maximum_of_theorem_3_4(divergence):
+    patterns, chances = crowd_with_juniors()
+    joint = np.einsum("kx,ks->xs", GIVEN_TRUTH, chances)
+    log_p = torch.as_tensor(PRIOR).log()
+    n_patterns, n_workers = patterns.shape
+    owner = torch.arange(n_patterns).repeat_interleave(n_workers)
+    worker = torch.arange(n_workers).repeat(n_patterns)
+
+    def aggregate(weights):
+        return aggregate_labels(log_p, weights, owner, worker, patterns.ravel(), n_patterns)
+
+    best = torch.zeros(n_workers, 2, 2, dtype=torch.float64)
+    best[:2] = torch.as_tensor(CONFUSION).log()
+    log_g = aggregate(best)
+    np.testing.assert_allclose(log_g.exp(), (chances / chances.sum(axis=0)).T)  # g* = P(truth | all labels)
+    log_f = torch.as_tensor((PRIOR[:, None] * GIVEN_TRUTH / joint.sum(axis=1)).T).log()
+    largest = mutual_information(joint, divergence)
+    assert expected_gain(log_f, log_g, log_p, joint, divergence).item() == pytest.approx(largest, abs=1e-12)
+    # ζ* = P(truth | x, all labels), for every x and every pattern.
+    forecast = (log_f[:, None] + log_g[None] - log_p).softmax(dim=2)
+    together = np.einsum("kx,ks->xsk", GIVEN_TRUTH, chances)
+    np.testing.assert_allclose(forecast, together / together.sum(axis=2, keepdims=True))
+    # Who gives the copies the weights of an independent worker is below it: equation (2) counts them so.
+    counted = np.einsum("ks,swl->wkl", chances, np.eye(2)[patterns]) / PRIOR[:, None]
+    naive = torch.as_tensor(counted).clamp(min=1e-9).log()
+    assert expected_gain(log_f, aggregate(naive), log_p, joint, divergence) < largest - 1e-4
+    generator = torch.Generator().manual_seed(3)
+    for _ in range(50):
+        weights = best + 0.3 * torch.randn(n_workers, 2, 2, generator=generator, dtype=torch.float64)
+        assert expected_gain(log_f, aggregate(weights), log_p, joint, divergence) < largest + 1e-12
+
+
 @pytest.mark.parametrize("divergence", DIVERGENCES)
 def test_climbing_the_gain_ends_at_the_mutual_information(divergence):
     joint = joint_table()
@@ -273,7 +316,8 @@ def test_a_hundred_copies_of_a_coin_do_not_outvote_one_who_knows(seed):
     """Example E.2 of Cao et al. 2019; with seed 4 the network starts wrong; the weights name the classes."""
     crowd = copied_coin(500, 101, random_state=seed)
     X = separated(crowd.truth, seed, 0.2)
-    model = cw.MaxMig(network="linear", epochs=40, learning_rate=1e-3, random_state=seed).fit(X, crowd.labels)
+    plan = {"network": "linear", "epochs": 40, "learning_rate": 1e-3, "random_state": seed}
+    model = cw.MaxMig(**plan, start="mean").fit(X, crowd.labels)
     assert model.score(X, crowd.truth) > 0.95
     assert (model.posterior_.argmax(axis=1) == crowd.truth).mean() > 0.95
 
@@ -329,7 +373,7 @@ def test_workers_unknown_to_the_model_may_speak():
     [
         ({"divergence": "tvd"}, "divergence is 'tvd'; it must be one of 'kl', 'pearson', 'js'"),
         ({"smoothing": 0}, "smoothing is 0; it must be a number, above 0"),
-        ({"start": "zero"}, "start is 'zero'; it must be one of 'mean', 'sum'"),
+        ({"start": "zero"}, "start is 'zero'; it must be one of 'sum', 'mean'"),
         ({"batch_size": 1}, "batch_size is 1; it must be a whole number, 2 or more"),
         ({"prior": "known"}, "prior is 'known'; it must be one of 'uniform', 'learnt'"),
         ({"prior": [0.5, 0.3, 0.2]}, "2 probabilities above 0"),

@@ -18,6 +18,8 @@ from crowdwise.learn.worker_models import Confusions, LabelEntriesAndDiagonal
 from crowdwise.simulate.tanno_annotators import pairwise_flippers
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torch import Tensor
 
 pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")
@@ -83,6 +85,28 @@ def test_start_is_listing_2s() -> None:
         np.testing.assert_allclose(confusion[worker].detach(), expected, atol=1e-7)
 
 
+@pytest.mark.parametrize("log", [False, True])
+def test_loss_and_gradient_from_kim_et_als_start(log: bool) -> None:
+    """Appendix D of Kim et al. 2022: A = softmax(δ·I), moved a little; equation (35) in dense form."""
+    labels = ragged(9, 4, 2, 0.9, seed=0)
+    objective = TraceObjective(Crowd(labels), 0.3, log=log, delta=2.0).double()
+    np.testing.assert_allclose(objective.confusion()[3].detach()[0], np.exp([2, 0]) / (np.exp(2) + 1), atol=1e-6)
+    rho = objective.workers.rho
+    with torch.no_grad():
+        rho.add_(0.1 * torch.randn(rho.shape, generator=torch.Generator().manual_seed(0)))
+    logits = torch.randn(9, 2, dtype=torch.float64, requires_grad=True)
+    crowd = objective.crowd
+    batch = Batch(
+        torch.zeros(9, 1), torch.arange(9), crowd.task, crowd.worker, crowd.label, torch.arange(len(crowd.task))
+    )
+    found = torch.autograd.grad(objective.loss(NetworkOutput(logits, logits), batch), (logits, rho))
+    # softplus of what makes the same matrices: dense_loss then is the same function of ρ
+    as_softplus = torch.log(torch.expm1(rho.softmax(dim=2)))
+    expected = torch.autograd.grad(dense_loss(as_softplus, logits, labels, 0.3, log=log), (logits, rho))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-8, rtol=0)
+
+
 def test_mean_trace_by_hand() -> None:
     workers = Confusions(2, 2).double()
     with torch.no_grad():
@@ -132,8 +156,8 @@ def test_bad_parameters(parameters: dict[str, Any], message: str) -> None:
         cw.TraceRegularized(**parameters).fit(data.X, data.labels)
 
 
-def test_matrices_catch_up_with_the_classifier() -> None:
-    """A classifier stopped early is right while the matrices have hardly left the identity; those are not told."""
+def test_own_matrices_and_refined_ones() -> None:
+    """A classifier stopped early is right while the matrices have hardly left the identity: skills are the refined."""
     rng = np.random.default_rng(0)
     truth = rng.integers(3, size=600)
     X = 4.0 * np.eye(3)[truth] + rng.normal(size=(600, 3))
@@ -144,5 +168,40 @@ def test_matrices_catch_up_with_the_classifier() -> None:
         network="linear", epochs=8, learning_rate=0.02, worker_learning_rate=1e-4, random_state=0
     )
     model.fit(X, labels)
-    assert model.module_.confusion().diagonal(dim1=1, dim2=2).min() > 0.95
+    np.testing.assert_allclose(model.confusion_, model.module_.confusion().detach().numpy(), atol=1e-6)
+    assert model.confusion_.diagonal(axis1=1, axis2=2).min() > 0.95
     np.testing.assert_allclose(model.skill_, (said == truth[:, None]).mean(axis=0), atol=0.05)
+    f = model.predict_proba(X)
+    refined = refine_densely(f, said)
+    np.testing.assert_allclose(model.refined_confusion_, refined, atol=1e-4)
+    # Labels are read by the refined ones.
+    posterior = f * np.prod([refined[w, :, said[:, w]] for w in range(3)], axis=0)
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(X, labels), posterior, atol=1e-3)
+
+
+def refine_densely(f: Any, said: Any) -> Any:
+    """Ten steps of EM with the classifier (N, K) fixed, labels (N, M); an answer like the crowd's joins each row."""
+
+    def count(posterior: Any) -> Any:
+        counts = np.einsum("tk,twl->wkl", posterior, np.eye(3)[said])
+        crowd = counts.sum(axis=0) + 1 / 3
+        rows = counts + crowd / crowd.sum(axis=1, keepdims=True)
+        return rows / rows.sum(axis=2, keepdims=True)
+
+    confusion = count(f)
+    for _ in range(10):
+        posterior = f * np.prod([confusion[w, :, said[:, w]] for w in range(said.shape[1])], axis=0)
+        confusion = count(posterior / posterior.sum(axis=1, keepdims=True))
+    return confusion
+
+
+def test_both_kinds_of_matrices_are_saved(tmp_path: Path) -> None:
+    data = crowded(24)
+    model = cw.TraceRegularized(network="linear", epochs=2).fit(data.X, data.labels)
+    model.save(tmp_path / "model")
+    again = cw.load(tmp_path / "model")
+    for name in ("confusion_", "refined_confusion_"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
+    assert not np.allclose(model.confusion_, model.refined_confusion_)
+    np.testing.assert_array_equal(again.predict_proba(data.X, data.labels), model.predict_proba(data.X, data.labels))

@@ -32,6 +32,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "held_out": lambda given: metrics.held_out_log_likelihood(Q, CONFUSION, given),
     "floor": lambda given: metrics.held_out_log_likelihood(Q, CONFUSION, LABELS, floor=given),
     "truth": lambda given: metrics.span_scores(given, ["O", "O"]),
+    "accuracy": lambda given: metrics.accuracy([0, 10**400], [0, 1]),
 }
 
 
@@ -60,3 +61,13 @@ def test_labels_are_no_tags_and_floor_is_one_number() -> None:
             metrics.held_out_log_likelihood(Q, CONFUSION, LABELS, floor=floor)
     with pytest.raises(InputError, match="held_out are 'list'"):
         metrics.held_out_log_likelihood(Q, CONFUSION, [1, 2])
+
+
+def test_positions_in_sixteen_bits() -> None:
+    assert metrics.accuracy(np.array([0, 1], np.float16), np.array([0, 1], np.float16)) == 1
+
+
+@pytest.mark.parametrize("given", [RAGGED, [1, None], [None, None]], ids=str)
+def test_sequences_that_have_no_names(given: Any) -> None:
+    with pytest.raises(InputError, match="sequences"):
+        metrics.span_scores(["O", "O"], ["O", "O"], sequences=given)

@@ -173,6 +173,25 @@ def test_updates_of_mean_field_are_fixed_at_the_end() -> None:
         np.testing.assert_allclose(model.posterior_[task], np.exp(logs - logsumexp(logs)), atol=1e-4)
 
 
+def test_mean_field_from_truths_of_which_nothing_is_known() -> None:
+    """Kim et al.'s program in plain loops: all classes equally probable, then (29) and (27) in turn."""
+    labels = tiny_labels(3, 6, n_tasks=12, n_workers=5)
+    prior = np.full((3, 3), 0.5) + 1.5 * np.eye(3)
+    q = np.full((12, 3), 1 / 3)
+    for _ in range(200):
+        rows = np.tile(prior, (5, 1, 1))
+        for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
+            rows[worker, :, label] += q[task]
+        logs = np.zeros((12, 3))
+        for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
+            logs[task] += [mean_log(rows[worker, k], label) for k in range(3)]
+        q = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+    model = cw.MeanField(start="even", max_iter=2000, tol=1e-15).fit(labels, class_prior=np.full(3, 1 / 3))
+    np.testing.assert_allclose(model.posterior_, q, atol=1e-4)
+    first = cw.MeanField(start="even", max_iter=1, tol=0.0).fit(labels).objective_[0]
+    assert first != cw.MeanField(max_iter=1, tol=0.0).fit(labels).objective_[0]
+
+
 def test_what_mean_field_is_told() -> None:
     """Gold pins the truth, known workers add to the prior, a class prior is not learnt: all seen in the bound."""
     labels = tiny_labels(2, 8)
@@ -201,6 +220,10 @@ def test_bad_priors_are_named(wrong: Any) -> None:
         cw.MeanField(confusion_prior=wrong).fit(labels)
     with pytest.raises(cw.InputError, match="share_prior is 0"):
         cw.MeanField(share_prior=0).fit(labels)
+    with pytest.raises(cw.InputError, match="start is 'x'; it must be one of 'votes'"):
+        cw.MeanField(start="x").fit(labels)
+    with pytest.raises(cw.InputError, match="with coin_prior the climb starts from this prior"):
+        cw.MeanField(coin_prior=(2, 1), start="even").fit(labels)
 
 
 # ---- ebcc ----------------------------------------------------------------------------------------------------

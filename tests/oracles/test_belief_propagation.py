@@ -12,7 +12,7 @@ from scipy import integrate, stats
 from scipy.special import betaln, gammaln, logsumexp
 
 import crowdwise as cw
-from crowdwise.fitting.quadrature import beta_nodes, coin_nodes
+from crowdwise.fitting.quadrature import beta_nodes, class_wise_nodes, coin_nodes
 from crowdwise.labels import CrowdLabels, InputError
 
 if TYPE_CHECKING:
@@ -179,6 +179,20 @@ def test_quadrature(n_labels: int, share: float, alpha: tuple[float, float]) -> 
     expected = betaln(alpha[0] + right, alpha[1] + wrong) - betaln(*alpha)
     assert logsumexp(logs) == pytest.approx(expected, abs=1e-10 if n_labels <= 100 else 1e-6)
     assert nodes.log_weight.size <= 2_000
+
+
+def test_a_grid_of_few_nodes_is_close() -> None:
+    """300 answers about tasks of two classes that are known to 75 %: the grid that is exact for them, and 12 × 12."""
+    label, likely = np.random.default_rng(0).integers(2, size=(2, 300))
+    message = np.where(likely[:, None] == [0, 1], 0.75, 0.25)
+
+    def log_evidence(nodes: Any) -> float:
+        chance = np.einsum("ek,ekn->en", message, nodes.table[label])
+        return float(logsumexp(nodes.log_weight + np.log(chance).sum(axis=0)))
+
+    coarse = class_wise_nodes(2.0, 1.0, 2, np.array([300]), 144)
+    assert coarse.log_weight.size == 144
+    assert log_evidence(coarse) == pytest.approx(log_evidence(class_wise_nodes(2.0, 1.0, 2, np.array([300]))), abs=0.03)
 
 
 def test_quadrature_of_a_beta_has_its_moments() -> None:

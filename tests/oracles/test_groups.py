@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -14,6 +14,9 @@ from tests.conftest import tiny_labels
 import crowdwise as cw
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 GROUPS = [0, 0, 1, 1, -1]
 
@@ -74,6 +77,53 @@ def test_every_step_climbs(smoothing: float) -> None:
     model = cw.GroupDawidSkene(groups=crowd.groups, smoothing=smoothing, max_iter=80, tol=0.0).fit(crowd.labels)
     assert np.diff(model.objective_).min() > -1e-8
     assert model.objective_[-1] > model.objective_[0] + 1
+
+
+@pytest.mark.parametrize("inside", ["dawid-skene", "majority-vote"])
+@pytest.mark.parametrize(("n_classes", "seed"), [(2, 0), (3, 2)])
+def test_two_stages_by_hand(inside: str, n_classes: int, seed: int, tmp_path: Path) -> None:
+    """Every group by itself, its opinion as one worker's label, none where it is split, and Dawid–Skene over those."""
+    labels = tiny_labels(n_classes, seed, n_tasks=30, n_workers=5)
+    model = cw.GroupDawidSkene(groups=GROUPS, fusion=inside, smoothing=0.3).fit(labels)
+    rows = [(t, 2, k) for t, w, k in zip(labels.task, labels.worker, labels.label, strict=True) if w == 4]
+    for group in (0, 1):
+        edges = np.isin(labels.worker, [worker for worker in range(5) if GROUPS[worker] == group])
+        tasks = np.unique(labels.task[edges])
+        own = CrowdLabels.from_codes(
+            np.searchsorted(tasks, labels.task[edges]),
+            labels.worker[edges] - 2 * group,
+            labels.label[edges],
+            tasks=tasks.size,
+            workers=2,
+            classes=n_classes,
+        )
+        chance = own.vote_counts() if inside == "majority-vote" else cw.DawidSkene(smoothing=0.3).fit(own).posterior_
+        for task, row in zip(tasks, chance, strict=True):
+            best = np.flatnonzero(row >= row.max() - 1e-9)
+            rows += [(task, group, best[0])] if best.size == 1 else []
+    fused = CrowdLabels.from_codes(*np.array(rows).T, tasks=labels.n_tasks, workers=3, classes=n_classes)
+    expected = cw.DawidSkene(smoothing=0.3).fit(fused)
+    np.testing.assert_allclose(model.posterior_, expected.posterior_, atol=1e-9)
+    np.testing.assert_allclose(model.group_confusion_, expected.confusion_[:2], atol=1e-9)
+    np.testing.assert_allclose(model.confusion_[4], expected.confusion_[2], atol=1e-9)
+    np.testing.assert_allclose(model.predict_proba(labels), model.posterior_, atol=1e-9)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(cw.load(tmp_path / "model").predict_proba(labels), model.predict_proba(labels))
+
+
+def test_two_stages_need_an_opinion() -> None:
+    split = CrowdLabels.from_dense(np.array([[0, 1], [1, 0], [0, 1]]), classes=[0, 1])
+    with pytest.raises(cw.InputError, match="Every group is split on every task"):
+        cw.GroupDawidSkene(groups=[0, 0], fusion="majority-vote").fit(split)
+    assert np.allclose(cw.GroupDawidSkene(groups=[0, 0]).fit(split).posterior_.sum(axis=1), 1)
+
+
+def test_two_stages_of_a_saved_model_need_the_shares_of_opinions(tmp_path: Path) -> None:
+    model = cw.GroupDawidSkene(groups=GROUPS).fit(tiny_labels(2, 0, n_tasks=6, n_workers=5))
+    model.fusion = "majority-vote"
+    model.save(tmp_path / "model")
+    with pytest.raises(cw.InputError, match="opinion_shares must be there where groups decide by themselves"):
+        cw.load(tmp_path / "model")
 
 
 def test_without_groups_it_is_dawid_skene(crowd: CrowdLabels) -> None:

@@ -11,7 +11,9 @@ from tests.conftest import tiny_labels
 
 import crowdwise as cw
 from crowdwise.aggregate import cnmf, coupled_cpd, multi_spa, spectral, sym_nmf
+from crowdwise.engines import prepare
 from crowdwise.fitting import moment_method_steps
+from crowdwise.fitting.prior_knowledge import PriorKnowledge
 from crowdwise.kernels import NO_GOLD, PairCounts, pair_counts
 from crowdwise.labels import CrowdLabels, InputError
 from crowdwise.registry import method
@@ -79,6 +81,41 @@ def test_divergence_of_cnmf_is_the_plain_formula() -> None:
     assert cnmf.kl_divergence(pairs, factors) == pytest.approx(expected, rel=1e-12)
     ended = cnmf.update_factors(pairs, factors, fixed=True, max_iter=1, tol=0.0, name="cnmf")
     assert ended.objective[0] == pytest.approx(-expected, rel=1e-12)
+
+
+def test_objectives_of_the_papers_count_pairs_and_triplets_alike() -> None:
+    """Each pair's divergence, and each triplet's error, once, however many tasks they share."""
+    labels = tiny_labels(2, 6, n_tasks=400, n_workers=4)
+    labels = labels.keep((labels.worker != 3) | (labels.task < 250))  # the last worker shares fewer
+    known = PriorKnowledge()
+    start = moment_method_steps.starting_counts(labels, prepare(labels), known)
+    core = moment_method_steps.gather_core_answers(labels, known, start, 500)
+    assert core is not None
+    assert core.n_workers == 4
+    first, divergences = cnmf.starting_factors(core, None), []
+    for pair in range(core.pairs.first.size):
+        seen = core.pairs.counts[pair] / core.pairs.counts[pair].sum()
+        one, two = first.confusion[core.pairs.first[pair]], first.confusion[core.pairs.second[pair]]
+        divergences.append(float((seen * np.log(seen / (one.T @ np.diag(first.prior) @ two))).sum()))
+    assert np.ptp(core.pairs.n_shared_tasks) > 20
+    equal = cw.CoupledNmf(weighting="equal", max_iter=1, tol=0.0).fit(labels)
+    assert equal.objective_[0] == pytest.approx(-np.sum(divergences), rel=1e-9)
+    weighted = cw.CoupledNmf(max_iter=1, tol=0.0).fit(labels)
+    assert weighted.objective_[0] == pytest.approx(-(core.pairs.n_shared_tasks @ divergences), rel=1e-9)
+
+    chosen = coupled_cpd.count_triplets(labels, core, 20)
+    assert chosen is not None
+    triples, reference = chosen[0], core.reference
+    assert np.ptp(triples.weight) > 0.01
+    prior = moment_method_steps.estimate_prior_from_pairs(core.pairs, reference)
+    errors = [
+        np.square(share - np.einsum("k,ka,kb,kc->abc", prior, *reference[workers])).sum()
+        for workers, share in zip(triples.workers, triples.share, strict=True)
+    ]
+    alike = cw.CoupledCpd(weighting="equal", max_iter=1, tol=0.0).fit(labels)
+    assert alike.objective_[0] == pytest.approx(-np.mean(errors), rel=1e-9)
+    by_tasks = cw.CoupledCpd(max_iter=1, tol=0.0).fit(labels)
+    assert by_tasks.objective_[0] == pytest.approx(-np.average(errors, weights=triples.weight), rel=1e-9)
 
 
 def test_cnmf_keeps_a_given_prior_and_finds_matrices_that_fit_it() -> None:

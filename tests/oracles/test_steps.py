@@ -164,6 +164,24 @@ def test_given_starts(crowd: CrowdLabels) -> None:
     assert again.objective_[-1] == pytest.approx(fitted.objective_[-1], abs=0.05)
 
 
+def test_a_hard_start_is_one_step_from_the_winners_of_the_vote() -> None:
+    labels = tiny_labels(3, 3, n_tasks=20, n_workers=6)
+    winners = np.zeros((labels.n_tasks, 3))
+    for task in range(labels.n_tasks):
+        votes = [int(((labels.task == task) & (labels.label == k)).sum()) for k in range(3)]
+        first = [k for k in range(3) if votes[k] == max(votes)]
+        winners[task, first] = 1 / len(first)
+    assert ((winners > 0).sum(axis=1) > 1).any(), "no votes tie"
+    hard = cw.DawidSkene(init="majority", smoothing=0.1, max_iter=5, tol=0.0).fit(labels)
+    given = cw.DawidSkene(init=winners, smoothing=0.1, max_iter=5, tol=0.0).fit(labels)
+    np.testing.assert_allclose(hard.posterior_, given.posterior_, atol=1e-12)
+    shares = cw.DawidSkene(init="vote-shares", smoothing=0.1, max_iter=5, tol=0.0).fit(labels)
+    assert np.abs(hard.objective_[0] - shares.objective_[0]) > 0.1
+    known = {labels.tasks.to_pylist()[0]: labels.classes.to_pylist()[int(winners[0].argmin())]}
+    told = cw.DawidSkene(init="majority", smoothing=0.1).fit(labels, gold=known)
+    assert told.posterior_[0].argmax() == winners[0].argmin()
+
+
 def test_random_restarts_end_no_lower_than_their_worst(crowd: CrowdLabels) -> None:
     one = cw.DawidSkene(init="random", n_restarts=1, random_state=4).fit(crowd)
     many = cw.DawidSkene(init="random", n_restarts=6, random_state=4).fit(crowd)

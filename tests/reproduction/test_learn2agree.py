@@ -14,6 +14,7 @@ import crowdwise as cw
 from crowdwise.labels.errors import InputError
 from crowdwise.reproduction import run_table, table_files, verdicts
 from crowdwise.reproduction.one_run import run_job
+from crowdwise.reproduction.one_worker import OneWorker
 from crowdwise.reproduction.problems import make_problem
 
 pytest.importorskip("torch")
@@ -92,6 +93,22 @@ def test_the_ratio_is_equation_10() -> None:
     with_model = np.mean([agreed(guess, rater) for rater in said])
     among_raters = np.mean([agreed(said[a], said[b]) for a, b in ((0, 1), (0, 2), (1, 2))])
     assert found == pytest.approx(with_model / among_raters, abs=1e-6)
+
+
+def test_a_rater_is_scored_by_the_others() -> None:
+    table = table_files.read_table("learn2agree-table-1").quick_version()
+    (job,) = [each for each in table.jobs(["rater 2"]) if each["cell"]["setting"] == "digits"]
+    found = run_job(job, "cpu")["measures"]["agreement_ratio"]
+    labels = make_problem(job["run"]["data"], job["run"]["crowd"], 0).test_labels
+    assert labels is not None
+    first, own, third = labels.label.reshape(-1, 3).T
+
+    def agreed(one: object, other: object) -> float:
+        return 1 / (1 + float(np.exp(-cohen_kappa_score(one, other))))
+
+    assert found == pytest.approx((agreed(own, first) + agreed(own, third)) / 2 / agreed(first, third), abs=1e-6)
+    with pytest.raises(InputError, match="worker is 7; the labels are those of 3 workers"):
+        OneWorker(7).split_labels(labels)
 
 
 @pytest.mark.data

@@ -10,6 +10,7 @@ import pytest
 from crowdwise.datasets.pictures import Pictures
 from crowdwise.labels.errors import InputError
 from crowdwise.reproduction import problems, run_table, table_files, verdicts
+from crowdwise.reproduction.one_run import run_job
 from crowdwise.simulate.tanno_annotators import CIFAR10
 
 if TYPE_CHECKING:
@@ -131,7 +132,41 @@ def test_experts_know_cats_and_dogs_as_the_appendix_says(pictures: None) -> None
     np.testing.assert_array_equal(high.test[1], np.tile([0, 1], 30))
 
 
-@pytest.mark.parametrize("name", ["maxmig-table-3", "maxmig-cats-dogs"])
+def test_the_authors_program_has_five_juniors(pictures: None) -> None:
+    said = dense(problem_in("maxmig-table-3", "4.2 (L), 5 juniors").labels)
+    assert said.shape[1] == 15
+    assert (said[:, 10:] == 0).all()
+
+
+def test_each_head_has_its_best_epoch_on_the_test_images(pictures: None) -> None:
+    table = table_files.read_table("maxmig-cats-dogs").quick_version()
+    (job,) = [each for each in table.jobs(["AggNet"]) if each["cell"]["setting"] == "4.1 (H)"]
+    asked = job["run"] | {"training": job["run"]["training"] | {"epochs": 4, "learning_rate": 1e-3}}
+    found = run_job(job | {"run": asked}, "cpu")["measures"]
+    problem = problems.make_problem(asked["data"], asked["crowd"], asked["seed"], label_test=True)
+    assert problem.valid is problem.test
+    assert problem.labels.n_tasks == 120
+    assert found["best_forecast"] >= max(found["last_forecast"], found["forecast"] - 1e-6)
+    assert found["accuracy"] >= found["last"]
+
+
+def test_images_are_scaled_and_the_truth_may_be_learnt_from(pictures: None) -> None:
+    data = {"name": "cifar10", "only": ["cat", "dog"], "train": 20, "test": 4, "sizes": [16, 64]}
+    crowd = {"name": "independent-mistakes", "data": "dogs-vs-cats", "true": True}
+    problem = problems.make_problem(data, crowd, 0)
+    assert problem.x.shape == (20, 3, 64, 64)
+    assert problem.x.dtype == np.uint8
+    assert problem.test is not None
+    assert problem.test[0].shape == (4, 3, 64, 64)
+    np.testing.assert_array_equal(problem.labels.label, problem.truth)
+    even = np.zeros((1, 1, 4, 4), np.uint8)
+    even[..., ::2] = 200  # columns of 200 and 0: half as many pixels are all near their mean
+    small = problems.scale_images(even, 2)
+    assert small.shape == (1, 1, 2, 2)
+    assert np.abs(small.astype(int) - 100).max() <= 30
+
+
+@pytest.mark.parametrize("name", ["maxmig-table-3", "maxmig-cats-dogs", "maxmig-cats-dogs-causes"])
 def test_quick_versions_run(name: str, pictures: None, tmp_path: Path) -> None:
     ran(name, tmp_path)
 

@@ -37,7 +37,7 @@ def page(text: str = SMALL, rows: list[dict[str, Any]] = ROWS, failed: Any = ())
 def test_cells_have_ours_published_and_a_mark() -> None:
     found = page()
     assert "| method | few | many |" in found
-    assert "| vote | 61.00 ± 1.41 (70.00 ± 2.00) ▼ | not run |" in found
+    assert "| vote | 61.00 ± 1.41 (70.00 ± 2.00) ≠ | not run |" in found
     assert "| DS | 80.00 (80.00) ✓ | 90.00 |" in found
     assert "Mean ± the standard deviation over seeds; in brackets what was published. ✓ reproduced" in found
     assert "Tolerance: accuracy, %: 1." in found
@@ -47,15 +47,50 @@ def test_the_rest_of_the_page() -> None:
     found = page()
     for part in (
         "# A small crowd\n\nNobody 2024, table 1.\n\nTwo methods.",
-        "**Published numbers: 1 reproduced, 1 worse. Claims: 1 not run.**",
+        "**Published numbers: 1 reproduced, 1 differs. Pairs of methods in the published order: 1 of 1. Claims: 1 not",
         "| DS beats the vote | not run | few: DS 80.00, vote 61.00; many: DS 90.00, vote nan (not run) |",
-        "- few, vote, accuracy, %: worse than published, and not looked into yet.",
+        "- few, vote, accuracy, %: differs from what was published, and not looked into yet.",
         "| crowd | name = hammer-spammers, n\\_tasks = 30,",
         "| setting *many* | crowd.labels\\_per\\_task = 5 |",
         "| method *DS* | `dawid-skene`, max\\_iter = 20 |",
         "`crowdwise bench mine`: 4 runs, 1 to 2 seeds each, 2 min of fitting, added up over the runs, on a quiet",
     ):
         assert part in found
+
+
+def test_the_rule_of_the_verdicts_is_told() -> None:
+    found = page(SMALL.replace('name = "DS"', 'name = "DS"\nproposed = true'))
+    assert "▲ better than published, said only of the paper's own methods (DS)" in found
+    assert "≠ differs: a baseline that is better than published, or worse by more than 5;" in found
+    assert "the paper's own methods (none)" in page()
+
+
+def test_an_order_that_breaks_is_told_at_the_top() -> None:
+    found = page(rows=[row("few", "vote", 0.9), row("few", "DS", 0.8)])
+    said = "- Not in the published order: few, accuracy, %: vote 90.00 is ahead of DS 80.00."
+    assert found.index(said) < found.index("## Results")
+    assert "Not in the published order" not in page()
+
+
+def test_claims_that_do_not_hold_are_told_at_the_top() -> None:
+    rows = [
+        row(setting, method, value) for setting in ("few", "many") for method, value in (("vote", 0.9), ("DS", 0.8))
+    ]
+    found = page(rows=rows)
+    assert found.index("- Does not hold: “DS beats the vote”.") < found.index("## Results")
+    assert "Does not hold" not in page()
+
+
+def test_rates_of_workers_stand_beside_the_networks() -> None:
+    own = '[[methods]]\nname = "{}"\nlearner = "{}"\n'
+    text = SMALL + own.format("CE", "coupled-ce") + own.format("one", "single-cm") + own.format("M-step", "em")
+    found = page(
+        f"{text}{own.format('set', 'trace')}training = {{ worker_learning_rate = 0.5, learning_rate = 0.02 }}\n"
+    )
+    assert "| method *CE* | `coupled-ce`, rate of the workers = 0.01 |" in found
+    assert "| method *one* | `single-cm`, rate of the workers = 0.001 |" in found
+    assert "| method *M-step* | `em` |" in found  # its matrices are counted
+    assert "training.worker\\_learning\\_rate = 0.5, training.learning\\_rate = 0.02 |" in found
 
 
 def test_a_note_is_told() -> None:
@@ -156,6 +191,8 @@ def test_matrices_of_one_run() -> None:
     assert found.count('class="frame"') == 2 * 6 + 1
     assert "DS, few; the first 6 of 9 workers" in found
     assert drawn(figure, rows[1:], axis="") == {}
+    both = list(drawn(figure, [rows[0] | {"refined_confusion": matrices}], axis="").values())
+    assert ["DS, few, refined" in each for each in both] == [False, True]
 
 
 def test_words() -> None:

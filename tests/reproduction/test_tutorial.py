@@ -17,7 +17,16 @@ from crowdwise.reproduction.one_run import run_job
 from crowdwise.reproduction.problems import make_problem
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "tables"
-LABELS_ONLY = ("tutorial-real-labels", "tutorial-spammers", "tutorial-colluders", "tutorial-groups")
+LABELS_ONLY = (
+    "tutorial-real-labels",
+    "tutorial-spammers",
+    "tutorial-colluders",
+    "tutorial-colluders-real",
+    "tutorial-groups",
+    "tutorial-cnmf",
+    "tutorial-fairness",
+    "tutorial-imagenet15n",
+)
 on_real_data = pytest.mark.skipif(not os.environ.get("CROWDWISE_DATA"), reason="CROWDWISE_DATA is not set")
 
 CROWD = {"name": "spammers", "n_tasks": 80, "n_workers": 6, "n_classes": 3, "share": 0.5, "skill": 0.6}

@@ -58,7 +58,13 @@ def test_without_trust_most_of_the_crowd_passes_for_honest() -> None:
 
 
 def test_every_removal_is_tried() -> None:
-    assert set(REMOVALS) == {"covariance-spammers", "spammers", "colluders", "trusted-colluders"}
+    assert set(REMOVALS) == {
+        "covariance-spammers",
+        "eigenvector-spammers",
+        "spammers",
+        "colluders",
+        "trusted-colluders",
+    }
 
 
 def test_the_seed_is_that_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +107,7 @@ def fitted(kinds: tuple[str, ...] | None, removed: list[bool] | None, groups: li
         None if groups is None else np.array(groups),
     )
     found = None if removed is None else np.array(removed)
-    return FittedModel(Problem(crowd.labels, crowd.truth, crowd=known), Model(), found)
+    return FittedModel(Problem(crowd.labels, crowd.truth, crowd=known, kinds=kinds), Model(), found)
 
 
 def test_detection_by_hand() -> None:

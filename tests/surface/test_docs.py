@@ -131,13 +131,14 @@ def test_the_overview_of_the_papers_tables(make: Any, tmp_path: Path) -> None:
     """Counts, and in words what misses, from runs of which one is good and one is not."""
     reproduction = importlib.import_module("reproduction")
     text = SMALL.replace('place = "table 1"', 'place = "table 1"\ndiffers = ["Fewer tasks."]')
+    text = text.replace('name = "DS"', 'name = "DS"\nproposed = true')
     table = table_files.parse_table(text, "mine")
     rows = [
         {"setting": "few", "x": None, "method": method, "seed": 0, "measures": {"consensus": value}, "seconds": 1.0}
         for method, value in (("vote", 0.95), ("DS", 0.6))
     ]
     text = reproduction.overview([make_report(table, rows)])
-    assert "| [mine](reproduction/mine.md) | Nobody 2024, table 1 | 0 | 1 | 1 | 0 | 0 | 1 | 0 |" in text
+    assert "| [mine](reproduction/mine.md) | Nobody 2024, table 1 | 0 | 0 | 1 | 1 | 0 | 0 of 1 | 0 | 1 | 0 |" in text
     assert "- Worse than published: accuracy, %, few: DS." in text
     assert "- Does not hold: “DS beats the vote”." in text
     assert "- Done otherwise: Fewer tasks." in text

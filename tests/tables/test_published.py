@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ ROWS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("published.t
     "row"
 ]
 FIELDS = {"paper", "table", "data", "method", "metric", "value", "status"}
-OPTIONAL = {"tolerance", "at_least", "seeds", "ours", "reason", "worker", "parameters", "remove"}
+OPTIONAL = {"tolerance", "at_least", "seeds", "ours", "reason", "worker", "parameters", "class_prior", "remove"}
 BUILT_IN = ("anaesthetists",)
 
 NEEDS_DATA = [
@@ -35,7 +36,8 @@ load = cache(cw.datasets.load)
 
 def name_of(row: dict[str, Any]) -> str:
     without = f", without {row['remove']}" if "remove" in row else ""
-    return f"{row['data']}{without}, {row['method']}, {row['metric']}, {row['paper']}"
+    more = "".join(f", {name} {value}" for name, value in row.get("parameters", {}).items())
+    return f"{row['data']}{without}, {row['method']}{more}, {row['metric']}, {row['paper']}"
 
 
 def compute_measure(row: dict[str, Any]) -> Any:
@@ -51,7 +53,11 @@ def _measured(row: dict[str, Any], dataset: Any, parameters: dict[str, Any]) -> 
     if "remove" in row:
         out = workers_to_remove(row["remove"], Problem(labels, dataset.truth_codes), 0)
         labels = labels.keep(~out[labels.worker])
-    model = cw.method(row["method"]).load()(**parameters).fit(labels)
+    equal = np.full(labels.n_classes, 1 / labels.n_classes) if row.get("class_prior") == "equal" else None
+    with warnings.catch_warnings():
+        if "max_iter" in parameters:  # as many rounds as a paper's program has
+            warnings.simplefilter("ignore", cw.NotConverged)
+        model = cw.method(row["method"]).load()(**parameters).fit(labels, class_prior=equal)
     if row["metric"] == "class_shares":
         return model.prior_
     if row["metric"] == "confusion":

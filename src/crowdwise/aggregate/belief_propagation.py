@@ -27,7 +27,7 @@ answer of a worker to the same task is another edge, and so a loop.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -39,18 +39,20 @@ from crowdwise.fitting.method_facts import BAYESIAN
 from crowdwise.fitting.parameter_checks import as_numbers, check_choice, check_count, check_number, check_shares
 from crowdwise.fitting.prior_knowledge import GOLD, PRIOR
 from crowdwise.fitting.progress_bar import show_progress
-from crowdwise.fitting.quadrature import MOST_DIMENSIONS, class_wise_nodes, coin_nodes, matrix_nodes
+from crowdwise.fitting.quadrature import MOST_DIMENSIONS, MOST_NODES, class_wise_nodes, coin_nodes, matrix_nodes
 from crowdwise.fitting.skill_intervals import match_beta
 from crowdwise.kernels import Messages, TruthPrior, task_messages, worker_messages
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.kernels import NodeSets
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["BeliefPropagation"]
+__all__ = ["BeliefPropagation", "PropagatedBeliefs", "propagate_beliefs"]
 
 ALPHA = (2.0, 1.0)  # Kim et al.'s true prior: two answers in three are right, and a few workers are worse
 
@@ -76,6 +78,67 @@ def skill_moments_at_nodes(nodes: NodeSets, prior: FloatArray) -> FloatArray:
     skill = np.einsum("kks,k->s", nodes.table, prior)
     matrices = nodes.table.transpose(2, 1, 0).reshape(skill.size, -1)
     return np.concatenate([np.stack([skill, skill**2], axis=1), matrices], axis=1)
+
+
+class PropagatedBeliefs(NamedTuple):
+    """Where messages have come to.
+
+    Attributes
+    ----------
+    posterior : (N, K)
+    skill : (M, 2)
+        Posterior means of each worker's skill and of its square.
+    confusion : (M, K, K)
+        Posterior means of the workers' matrices.
+    bethe : (iterations,)
+        Bethe log-partition after each iteration.
+    converged
+        Whether messages have settled.
+    """
+
+    posterior: FloatArray
+    skill: FloatArray
+    confusion: FloatArray
+    bethe: FloatArray
+    converged: bool
+
+
+def propagate_beliefs(
+    labels: CrowdLabels,
+    nodes: NodeSets,
+    prior: TruthPrior,
+    *,
+    damping: float,
+    max_iter: int,
+    tol: float,
+    advance: Callable[[float], object] | None = None,
+) -> PropagatedBeliefs:
+    """Messages (20) from uniform ones until they settle, and the posterior (21).
+
+    Parameters
+    ----------
+    prior
+        Of the truths; its `log_prior` is (N, K), or (1, K) for all tasks alike.
+    advance
+        Is told the Bethe log-partition after each iteration.
+    """
+    posterior = np.empty((labels.n_tasks, labels.n_classes))
+    incoming, outgoing = np.zeros((2, labels.n_labels, nodes.table.shape[1]))
+    messages = Messages(incoming, outgoing, nodes.are_coins)
+    task_messages(labels, prior, messages, posterior, 0.0)
+    values: list[float] = []
+    converged = False
+    while not converged and len(values) < max_iter:
+        of_workers, _ = worker_messages(labels, nodes, messages)
+        moved, of_tasks = task_messages(labels, prior, messages, posterior, damping)
+        values.append(float(of_workers.sum() + of_tasks.sum()))
+        converged = moved <= tol * labels.n_labels
+        if advance is not None:
+            advance(values[-1])
+    shares = np.exp(prior.log_prior).mean(axis=0)
+    _, means = worker_messages(labels, nodes, messages, skill_moments_at_nodes(nodes, shares))
+    confusion = _posterior_mean_confusion(means, nodes.are_coins, labels.n_classes)
+    return PropagatedBeliefs(posterior, means[:, :2], confusion, np.array(values), converged)
 
 
 @estimator
@@ -161,40 +224,34 @@ class BeliefPropagation(Aggregator):
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         task_prior = self._task_prior(labels, known)
-        nodes = self._make_prior_nodes(labels)
         with np.errstate(divide="ignore"):
-            log_prior, prior = np.log(task_prior), task_prior.mean(axis=0)
-
-        posterior = np.empty((labels.n_tasks, labels.n_classes))
-        incoming, outgoing = np.zeros((2, labels.n_labels, nodes.table.shape[1]))
-        messages = Messages(incoming, outgoing, nodes.are_coins)
-        given = TruthPrior(log_prior, known.gold)
-        task_messages(labels, given, messages, posterior, 0.0)
-        values: list[float] = []
-        converged = False
+            given = TruthPrior(np.log(task_prior), known.gold)
         with show_progress(self.slug, self.max_iter) as advance:
-            while not converged and len(values) < self.max_iter:
-                of_workers, _ = worker_messages(labels, nodes, messages)
-                moved, of_tasks = task_messages(labels, given, messages, posterior, self.damping)
-                values.append(float(of_workers.sum() + of_tasks.sum()))
-                converged = moved <= self.tol * labels.n_labels
-                advance(values[-1])
-        if not converged and self.tol > 0:
+            found = propagate_beliefs(
+                labels,
+                self.make_prior_nodes(labels),
+                given,
+                damping=self.damping,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                advance=advance,
+            )
+        if not found.converged and self.tol > 0:
             warn_not_converged(
                 f"{self.slug} stopped after {self.max_iter} iterations while its messages still moved. Raise max_iter "
                 "or tol, or set damping to 0.5."
             )
-        _, means = worker_messages(labels, nodes, messages, skill_moments_at_nodes(nodes, prior))
+        mean, square = found.skill.T
         return Fit(
-            posterior=posterior,
-            prior=prior,
-            confusion=_posterior_mean_confusion(means, nodes.are_coins, labels.n_classes),
-            skill=means[:, 0],
-            skill_beta=match_beta(means[:, 0], means[:, 1] - means[:, 0] ** 2),
-            log_likelihood=np.array(values),
-            objective=np.array(values),
-            n_iter=len(values),
-            converged=converged,
+            posterior=found.posterior,
+            prior=task_prior.mean(axis=0),
+            confusion=found.confusion,
+            skill=mean,
+            skill_beta=match_beta(mean, square - mean**2),
+            log_likelihood=found.bethe,
+            objective=found.bethe,
+            n_iter=found.bethe.size,
+            converged=found.converged,
         )
 
     def _task_prior(self, labels: CrowdLabels, known: PriorKnowledge) -> FloatArray:
@@ -208,7 +265,8 @@ class BeliefPropagation(Aggregator):
         _check_shares("task_prior", given, (labels.n_tasks, n_classes))
         return given
 
-    def _make_prior_nodes(self, labels: CrowdLabels) -> NodeSets:
+    def make_prior_nodes(self, labels: CrowdLabels, most: int = MOST_NODES) -> NodeSets:
+        """The prior over the workers' matrices as nodes, at most so many in the grid of a class-wise prior."""
         n_classes, answers = labels.n_classes, labels.labels_per_worker
         if not isinstance(self.prior, str):
             return self._nodes_from_matrices(n_classes, labels.n_workers)
@@ -229,7 +287,7 @@ class BeliefPropagation(Aggregator):
         elif self.prior == "one-coin":
             return coin_nodes(alpha[0], alpha[1], n_classes, answers)
         elif n_classes <= MOST_DIMENSIONS:
-            return class_wise_nodes(alpha[0], alpha[1], n_classes, answers)
+            return class_wise_nodes(alpha[0], alpha[1], n_classes, answers, most)
         else:
             drawn = draw_class_wise_matrices(alpha[0], alpha[1], n_classes, self.n_samples, self.random_state)
         return matrix_nodes(drawn, np.full(self.n_samples, -np.log(self.n_samples)), labels.n_workers)

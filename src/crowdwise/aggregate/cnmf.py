@@ -10,11 +10,13 @@ algorithms", NeurIPS 32.
 | equation | here |
 |---|---|
 | min Σ KL(R̂ ‖ A D Bᵀ), columns of A and d on the simplex | `kl_divergence` is its value, `update_factors` the search |
+| every pair counts alike | `weigh_pairs_equally` |
 | start from MultiSPA | `multi_spa.matrices_from_corners` |
 | update of A and d | `kernels.pairs.pair_e_step`, then rows made to sum to 1 |
 
 Departures: pairs are weighed by the tasks they share, which makes the sum the (composite) likelihood of the pairs'
-answers; a pair seen once would else count as much as one seen a hundred times. Instead of solving for one worker at a
+answers; a pair seen once would else count as much as one seen a hundred times. The paper's sum, in which all pairs
+count alike, is `weighting="equal"`. Instead of solving for one worker at a
 time by mirror descent, all matrices are updated at once by the multiplicative rule of Lee and Seung, which is EM for
 the class behind each joint answer, keeps the constraints by itself and never makes the sum larger. A class prior that
 is given is kept.
@@ -32,6 +34,8 @@ from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import ClimbingAggregator, MomentAggregator
 from crowdwise.fitting.moment_method_steps import (
+    SHARED_TASKS,
+    WEIGHTINGS,
     CoreEstimate,
     apply_floor,
     estimate_prior_from_pairs,
@@ -39,6 +43,7 @@ from crowdwise.fitting.moment_method_steps import (
     fit_core,
     normalise_rows,
 )
+from crowdwise.fitting.parameter_checks import check_choice
 from crowdwise.kernels import PairCounts, pair_e_step
 
 if TYPE_CHECKING:
@@ -68,6 +73,11 @@ def kl_divergence(pairs: PairCounts, factors: Factors) -> float:
 def _negative_entropy(pairs: PairCounts) -> float:
     """Σ counts log R̂: what the log-likelihood of the pairs cannot exceed."""
     return float(xlogy(pairs.counts, pairs.counts).sum() - xlogy(pairs.n_shared_tasks, pairs.n_shared_tasks).sum())
+
+
+def weigh_pairs_equally(pairs: PairCounts) -> PairCounts:
+    """The shares R̂ of every pair in place of its counts, so that each weighs 1."""
+    return pairs._replace(counts=pairs.counts / pairs.n_shared_tasks[:, None, None])
 
 
 def starting_factors(shared: CoreAnswers, prior: FloatArray | None) -> Factors:
@@ -113,8 +123,10 @@ class CoupledNmf(MomentAggregator, ClimbingAggregator):
 
     Parameters
     ----------
+    weighting : "shared-tasks", "equal"
+        What a pair of workers counts for: the tasks they share, or all alike, as in the paper.
     tol : float
-        Stop when an iteration gains no more than this for each joint answer.
+        Stop when an iteration gains no more than this for each joint answer; for each pair where all count alike.
 
     Attributes
     ----------
@@ -131,14 +143,18 @@ class CoupledNmf(MomentAggregator, ClimbingAggregator):
 
     slug = "cnmf"
 
+    weighting: str = SHARED_TASKS
     tol: float = 1e-7
+
+    def _check(self) -> None:
+        check_choice("weighting", self.weighting, WEIGHTINGS)
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
 
         def estimate_core_confusions(shared: CoreAnswers) -> tuple[CoreEstimate, Climb[Factors]]:
             given = known.class_prior if known.class_prior is None else apply_floor(known.class_prior[shared.classes])
             ended = update_factors(
-                shared.pairs,
+                shared.pairs if self.weighting == SHARED_TASKS else weigh_pairs_equally(shared.pairs),
                 starting_factors(shared, given),
                 fixed=given is not None,
                 **self._climb_options,

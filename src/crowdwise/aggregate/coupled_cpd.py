@@ -17,9 +17,10 @@ Transactions on Signal Processing 66.
 Memory: O(triplets × K³).
 
 Departures: only the triplets that share most are used, `triplets` for each of at most `max_workers` workers, instead
-of all; they are weighed by the tasks they share. Matrices are improved by projected gradient steps instead of ADMM: the
-error then never grows. First and second moments are left out of the sum, as the triplets' tables hold them. The start
-is the confusions against the majority vote. A class prior that is given is kept.
+of all; they are weighed by the tasks they share, or count alike as in the paper (`weighting="equal"`). Matrices are
+improved by projected gradient steps instead of ADMM: the error then never grows. First and second moments are left out
+of the sum, as the triplets' tables hold them. The start is the confusions against the majority vote. A class prior that
+is given is kept.
 """
 
 from __future__ import annotations
@@ -34,13 +35,15 @@ from crowdwise.fitting.family_bases import ClimbingAggregator, MomentAggregator
 from crowdwise.fitting.moment_method_steps import (
     ENOUGH,
     FEWEST,
+    SHARED_TASKS,
+    WEIGHTINGS,
     CoreEstimate,
     apply_floor,
     estimate_prior_from_pairs,
     find_common_row_order,
     fit_core,
 )
-from crowdwise.fitting.parameter_checks import check_count
+from crowdwise.fitting.parameter_checks import check_choice, check_count
 from crowdwise.kernels import PairCounts, Triples, triple_counts, triple_error, triple_sweep
 
 if TYPE_CHECKING:
@@ -121,6 +124,8 @@ class CoupledCpd(MomentAggregator, ClimbingAggregator):
     ----------
     triplets : int
         Most triplets chosen for each worker.
+    weighting : "shared-tasks", "equal"
+        What a triplet of workers counts for: the tasks they share, or all alike, as in the paper.
     max_iter : int
         Most rounds.
     tol : float
@@ -146,11 +151,13 @@ class CoupledCpd(MomentAggregator, ClimbingAggregator):
     slug = "coupled-cpd"
 
     triplets: int = 20
+    weighting: str = SHARED_TASKS
     max_workers: int = 100
     tol: float = 1e-7
 
     def _check(self) -> None:
         check_count("triplets", self.triplets)
+        check_choice("weighting", self.weighting, WEIGHTINGS)
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
 
@@ -159,6 +166,8 @@ class CoupledCpd(MomentAggregator, ClimbingAggregator):
             if chosen is None:
                 return None, None
             triples, enough = chosen
+            if self.weighting != SHARED_TASKS:
+                triples = triples._replace(weight=np.full(triples.weight.size, 1 / triples.weight.size))
             given = known.class_prior if known.class_prior is None else apply_floor(known.class_prior[shared.classes])
             prior = estimate_prior_from_pairs(shared.pairs, shared.reference) if given is None else given
             ended = fit_triplets(

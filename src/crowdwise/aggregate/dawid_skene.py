@@ -14,8 +14,9 @@ algorithm", Applied Statistics 28, 20-28.
 | (2.5) q[t,k] ∝ prior[k] Π_w Π_l A[w,k,l]^n[t,w,l] | the engine's `e_step` |
 | (2.7) the likelihood that EM climbs | the engine's `e_step`, `log_density` added |
 
-Departures: the start is the share of votes as in the paper's (3.1), or another; pseudo-counts and known truths
-are additions. A worker may answer a task more than once (n counts), as one did in 1979.
+Departures: the start is the share of votes as in the paper's (3.1), or another, such as the winner of the vote, where
+Ibrahim et al. 2025 start; pseudo-counts and known truths are additions. A worker may answer a task more than once (n
+counts), as one did in 1979.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from crowdwise.fitting.family_bases import SmoothingAggregator
 from crowdwise.fitting.parameter_checks import as_numbers, check_choice, check_count, check_shares
 from crowdwise.fitting.prior_knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.structured_em import pseudo_counts
-from crowdwise.kernels import log_rows, vote_shares
+from crowdwise.kernels import log_rows, vote_shares, vote_winners
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
@@ -104,10 +105,10 @@ class DawidSkene(SmoothingAggregator):
     smoothing : float, 0 or more
         Pseudo-count of every cell of every confusion matrix: a Dirichlet(1 + smoothing) prior on its rows, and
         the estimate is the highest posterior. 0 is maximum likelihood, the method of 1979.
-    init : "majority", "random", the slug of a moment method, array
-        Where EM starts: the share of votes; the share of votes mixed with noise, `n_restarts` times; the estimate of
-        a moment method such as "spectral" or "cnmf"; a posterior (N, K) or confusion matrices (M, K, K) [worker,
-        truth, label].
+    init : "vote-shares", "majority", "random", the slug of a moment method, array
+        Where EM starts: the share of votes; the class with most votes, in equal parts where several tie; the share of
+        votes mixed with noise, `n_restarts` times; the estimate of a moment method such as "spectral" or "cnmf"; a
+        posterior (N, K) or confusion matrices (M, K, K) [worker, truth, label].
     n_restarts : int
         Random starts, of which the one that ends highest is kept.
     random_state : int
@@ -121,6 +122,9 @@ class DawidSkene(SmoothingAggregator):
 
     Notes
     -----
+    A start from the vote's winners ("majority") takes them for certain: a cell of a matrix is then 0 that the shares of
+    votes would leave open, and stays 0 without `smoothing`. docs/choosing.md has both on fourteen real crowds.
+
     Copies count as evidence. Where a worker has only a handful of labels for each class, use `smoothing`, or
     `one-coin`. A worker unknown at prediction counts as the average of the crowd.
 
@@ -136,7 +140,7 @@ class DawidSkene(SmoothingAggregator):
     slug = "dawid-skene"
     uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
 
-    init: Any = "majority"
+    init: Any = "vote-shares"
     n_restarts: int = 10
     random_state: int = 0
 
@@ -162,9 +166,12 @@ class DawidSkene(SmoothingAggregator):
         self, labels: CrowdLabels, gold: IntArray, prepared: Prepared, pseudo: FloatArray
     ) -> Iterator[ConfusionParameters]:
         if isinstance(self.init, str):
-            check_choice("init", self.init, ("majority", "random", *MOMENT_STARTS))
-            if self.init == "majority":
+            check_choice("init", self.init, ("vote-shares", "majority", "random", *MOMENT_STARTS))
+            if self.init == "vote-shares":
                 yield m_step(prepared.count_against_vote_shares(labels.class_shares, gold), pseudo)
+                return
+            if self.init == "majority":
+                yield m_step(prepared.accumulate(vote_winners(vote_shares(labels, gold))), pseudo)
                 return
             if self.init in MOMENT_STARTS:
                 module, _, name = MOMENT_STARTS[self.init].partition(":")
@@ -184,8 +191,8 @@ class DawidSkene(SmoothingAggregator):
         shapes = (labels.n_tasks, labels.n_classes), (labels.n_workers, labels.n_classes, labels.n_classes)
         if start.shape not in shapes:
             raise InputError(
-                f"init has shape {start.shape}; it must be 'majority', 'random', a posterior of shape {shapes[0]} or "
-                f"confusion matrices of shape {shapes[1]} [worker, truth, label]."
+                f"init has shape {start.shape}; it must be 'vote-shares', 'majority', 'random', a posterior of shape "
+                f"{shapes[0]} or confusion matrices of shape {shapes[1]} [worker, truth, label]."
             )
         check_shares("init", start)
         if start.ndim == 2:

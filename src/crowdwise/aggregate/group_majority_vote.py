@@ -2,7 +2,7 @@
 
 | in the tutorial | here |
 |---|---|
-| a group's opinion z on a task: the majority of its members' answers | `group_opinions` |
+| a group's opinion z on a task: the majority of its members' answers | `kernels.vote_winners` |
 | the truth: the majority of the opinions, and of the answers of those who are alone | `shares` |
 
 P. A. Traganitis and G. B. Giannakis (2022) and A. Jaffe et al. (2016) for the groups, which are given, or found as
@@ -20,6 +20,7 @@ import numpy as np
 from crowdwise.dependence.group_labels import resolve_groups, split_by_group
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import GroupAggregator, VoteAggregator
+from crowdwise.kernels import vote_winners
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -30,18 +31,11 @@ if TYPE_CHECKING:
 __all__ = ["GroupMajorityVote"]
 
 
-def group_opinions(votes: IntArray) -> FloatArray:
-    """Opinions (P, K) from the votes of each group (P, K): the class with most, or equal parts of those that tie."""
-    most = votes == votes.max(axis=1, keepdims=True)
-    shares: FloatArray = most / most.sum(axis=1, keepdims=True)
-    return shares
-
-
 def group_vote_shares(labels: CrowdLabels, groups: IntArray, otherwise: FloatArray) -> FloatArray:
     """Share (N, K) of the opinions and lone votes for each class; `otherwise` (K,) for a task that has none."""
     opinions = split_by_group(labels, groups)
     votes = opinions.alone.vote_counts().astype(np.float64)
-    np.add.at(votes, opinions.task, group_opinions(opinions.joint.vote_counts()))
+    np.add.at(votes, opinions.task, vote_winners(opinions.joint.vote_counts()))
     votes[votes.sum(axis=1) == 0] = otherwise
     posterior: FloatArray = votes / votes.sum(axis=1, keepdims=True)
     return posterior

@@ -34,7 +34,7 @@ from crowdwise.fitting.family_bases import ClimbingAggregator
 from crowdwise.fitting.method_facts import BAYESIAN
 from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_expected_logs
-from crowdwise.fitting.saved_arrays import ROUNDING, SavedArray
+from crowdwise.fitting.saved_arrays import ROUNDING, SMALLEST, SavedArray
 from crowdwise.kernels import NO_GOLD, worker_answer_sums
 
 if TYPE_CHECKING:
@@ -240,8 +240,9 @@ class Mace(ClimbingAggregator):
 
     def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         kept, posterior = self.extra_, np.empty((labels.n_tasks, labels.n_classes))
-        average = self._log_confusion_table()[-1]
-        right, wrong = np.diag(average), np.where(np.eye(labels.n_classes) > 0, -np.inf, average).max(axis=0)
+        # What no one ever said must not decide by itself: the difference of two infinities is no number.
+        average = np.maximum(self._log_confusion_table()[-1], np.log(SMALLEST))
+        right, wrong = np.diag(average), np.where(np.eye(labels.n_classes) > 0, np.log(SMALLEST), average).max(axis=0)
         bonus = np.concatenate([kept["log_right"] - kept["log_wrong"], (right - wrong)[None]])
         prepare(labels).e_step_votes(kept["log_prior"], bonus, NO_GOLD, posterior)
         return posterior

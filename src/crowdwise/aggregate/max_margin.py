@@ -39,7 +39,7 @@ from crowdwise.fitting.parameter_checks import check_choice, check_number
 from crowdwise.fitting.prior_knowledge import GOLD, PRIOR
 from crowdwise.fitting.priors import uniform_log_prior
 from crowdwise.fitting.progress_bar import show_progress
-from crowdwise.fitting.saved_arrays import SavedArray
+from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.kernels import draw_gammas, sum_votes_and_logs, vote_shares
 from crowdwise.kernels.max_margin_votes import Margins, gibbs_update_weights
 
@@ -293,7 +293,8 @@ class MaxMarginMajorityVote(Aggregator):
         return chance
 
     def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
-        table = self._log_confusion_table()
+        # A label that is impossible under every truth must leave probabilities behind.
+        table = np.maximum(self._log_confusion_table(), np.log(SMALLEST))
         with np.errstate(divide="ignore"):
             log_prior = np.log(self.prior_)
         if self.inference == "m3v":

@@ -15,9 +15,10 @@ with no features.
 | (28), (29) β[w] = α + Σ_t q[t, k] [w said l of t] | `fitting.variational.fit_dirichlets` |
 | (26) the evidence bound, which every iteration raises | `fitting.variational.maximise_evidence_bound` |
 
-Departures: the classifier's output, which is the prior of a truth in the paper, is a vector of class shares with a
-Dirichlet prior of its own, learnt as the matrices are. The default prior of the rows is the paper's Dir(2, 1): two
-right answers, one wrong, the wrong one spread over the K-1 other classes.
+Departures: the climb starts from the shares of the votes; the authors' program starts from truths of which nothing is
+known, which is `start="even"`. The classifier's output, which is the prior of a truth in the paper, is a vector of
+class shares with a Dirichlet prior of its own, learnt as the matrices are. The default prior of the rows is the paper's
+Dir(2, 1): two right answers, one wrong, the wrong one spread over the K-1 other classes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from crowdwise.fitting.base import Fit
 from crowdwise.fitting.categorical_em import VoteParameters, fit_votes, one_coin_parameters
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import BayesianAggregator
-from crowdwise.fitting.parameter_checks import as_numbers, check_number
+from crowdwise.fitting.parameter_checks import as_numbers, check_choice, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_expected_logs
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.fitting.variational import (
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 __all__ = ["DIRICHLETS", "MeanField", "fit_mean_field", "predict_mean_field"]
 
 RIGHT, WRONG = 2.0, 1.0  # the paper's Dir(2, 1), sections 4 and 5
+VOTES, EVEN = "votes", "even"  # where the truths start
 # What `fit_mean_field` keeps: posteriors of the matrices and, where no class prior was given, of the class shares.
 DIRICHLETS = (
     SavedArray("extra/confusion_counts", "M K K", low=SMALLEST, together="rows"),
@@ -72,17 +74,21 @@ def fit_mean_field(
     max_iter: int,
     tol: float,
     name: str,
+    start: str = VOTES,
 ) -> Fit:
-    """Climb from the share of votes; `confusion` are pseudo-counts (K, K) [truth, label], `shares` of each class."""
+    """Climb from the start; `confusion` are pseudo-counts (K, K) [truth, label], `shares` of each class."""
     prepared = prepare(labels)
     rows_prior = confusion_priors(confusion, known)
     pseudo = np.full(labels.n_classes, float(shares))
-    start = fit_dirichlets(prepared.count_against_vote_shares(labels.class_shares, known.gold), rows_prior)
+    if start == VOTES:
+        counted = prepared.count_against_vote_shares(labels.class_shares, known.gold)
+    else:
+        counted = prepared.accumulate(np.full((labels.n_tasks, labels.n_classes), 1 / labels.n_classes))
     ended, posterior, _ = maximise_evidence_bound(
         labels,
         prepared,
         known.gold,
-        starts=[start],
+        starts=[fit_dirichlets(counted, rows_prior)],
         prior_of=make_log_class_share_function(pseudo, known),
         rows_prior=rows_prior,
         max_iter=max_iter,
@@ -233,6 +239,9 @@ class MeanField(BayesianAggregator):
         wrong answers. The climb then starts from this prior, which must favour right answers.
     share_prior : float, above 0
         Pseudo-count of each class in the Dirichlet prior of the class shares; a million holds them equal.
+    start : "votes" or "even"
+        Where the climb starts, with rows: truths as the shares of the votes; or all classes equally probable, as in the
+        authors' program, so that the prior alone tells right answers from wrong ones.
 
     Attributes
     ----------
@@ -259,6 +268,7 @@ class MeanField(BayesianAggregator):
     confusion_prior: Any = None
     coin_prior: Any = None
     share_prior: float = 1.0
+    start: str = VOTES
 
     @property
     def confusion_counts_(self) -> FloatArray:
@@ -284,13 +294,21 @@ class MeanField(BayesianAggregator):
 
     def _check(self) -> None:
         check_number("share_prior", self.share_prior, low=0, above=True)
+        check_choice("start", self.start, (VOTES, EVEN))
+        if self.coin_prior is not None and self.start != VOTES:
+            raise InputError("start is for rows; with coin_prior the climb starts from this prior.")
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         climb: dict[str, Any] = {"shares": self.share_prior, "max_iter": self.max_iter, "tol": self.tol}
         if self.coin_prior is not None:
             return fit_one_coin_mean_field(labels, known, coin=self._coin_pseudo_counts(), name=self.slug, **climb)
         return fit_mean_field(
-            labels, known, confusion=self._confusion_pseudo_counts(labels.n_classes), name=self.slug, **climb
+            labels,
+            known,
+            confusion=self._confusion_pseudo_counts(labels.n_classes),
+            name=self.slug,
+            start=self.start,
+            **climb,
         )
 
     def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:

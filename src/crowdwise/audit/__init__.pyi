@@ -1,4 +1,5 @@
 from .audit import Audit as Audit
 from .audit import audit_crowd as audit_crowd
+from .fair_assignment import assign_fairly as assign_fairly
 from .finding_types import Finding as Finding
 from .pruning import prune as prune

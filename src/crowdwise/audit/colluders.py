@@ -283,7 +283,7 @@ def mark_trusted(labels: CrowdLabels, trusted: Sequence[Any] | None) -> BoolArra
     if isinstance(trusted, str | bytes) or not np.iterable(() if trusted is None else trusted):
         raise InputError(f"trusted is {quote(trusted)}; it must be a list of workers.")
     wanted = [] if trusted is None else list(trusted)
-    if any(isinstance(name, np.ndarray) for name in wanted):
+    if any(isinstance(name, np.ndarray | np.void) for name in wanted):
         raise InputError("trusted must be a list of workers, not a table.")
     if unknown := [name for name in wanted if name not in names]:
         raise InputError(f"trusted names workers who are not in these labels: {listing(unknown)}.")

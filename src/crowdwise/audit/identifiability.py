@@ -8,6 +8,7 @@
 | is the mean matrix diagonally dominant? | Tanno et al. 2019, theorem 1; EM's start | `check_dominance` |
 | does the consensus tell all classes apart? | Ibrahim et al.'s log det criterion | `check_class_separation` |
 | has every class an anchor task or an expert? | separability, Ibrahim et al. 2025 | `check_anchors` |
+| are the workers' answers scattered enough? | sufficiently scattered condition, Huang et al. 2014 | `check_scatter` |
 
 Answers are yes, no, or "the labels do not show it". No is said of what is plain from who labelled what, or where a
 bootstrap of tasks is sure at `level`.
@@ -37,7 +38,13 @@ from crowdwise.audit.resampling import bayesian_bootstrap
 from crowdwise.kernels import outer_sums
 from crowdwise.labels.describe import find_connected_parts
 from crowdwise.labels.errors import listing
-from crowdwise.metrics.identifiability_conditions import class_separation, find_unanchored
+from crowdwise.metrics.identifiability_conditions import (
+    class_separation,
+    crowd_confusion,
+    expert_radius,
+    find_unanchored,
+    scatter_radius,
+)
 
 if TYPE_CHECKING:
     from crowdwise.audit.leave_out_consensus import CrowdReference
@@ -54,6 +61,9 @@ GUESSES = 0.05  # agreement beyond habits, as a share of what is possible (κ), 
 FLAT = 0.01  # contrast under which the consensus hardly tells some classes apart
 ENOUGH = 10  # labels of tasks of a class by the consensus, without which nothing is claimed of it
 NOISE = 2.0  # deviations of its least known row that a matrix's smallest singular value has, to be of full rank
+SCATTER_ANSWERS = 30  # answers "l" of a worker, without which they are not asked what l says of the classes
+DRAW = 10  # answers of the crowd that count as a worker's own there: the farthest of many rows is so by chance as well
+MOST_ROWS = 2000  # labels of workers that are looked at, the most frequent first
 MOST_CELLS = 10**8  # of matrices of all tasks, in memory at one time
 
 
@@ -97,6 +107,7 @@ def check_conditions(
         check_dominance(labels, q, said, used, level, random_state),
         check_class_separation(labels, reference, used),
         check_anchors(labels, reference, of_workers, used),
+        check_scatter(labels, of_workers, used, random_state),
     )
 
 
@@ -153,6 +164,7 @@ VIEWS = "Do three groups of workers tell all classes apart?"
 DOMINANT = "Is every class said most often when it is true?"
 APART = "Does the consensus tell all classes apart?"
 ANCHORED = "Has every class a sure task or an expert?"
+SCATTERED = "Are the workers' answers scattered enough?"
 HOW = {AGREEING: f"κ with the tasks as sample, surely under {GUESSES}", DOMINANT: "bootstrap of tasks"}
 
 
@@ -316,6 +328,36 @@ def check_anchors(labels: CrowdLabels, reference: CrowdReference, of_workers: Su
         f"No: there is neither a task that is surely {listing(names)} nor a worker who is an expert of it.",
         "What the model calls by these names may be a mixture of classes.",
         len(names) / used.size,
+    )
+
+
+def check_scatter(labels: CrowdLabels, of_workers: Sums, used: IntArray, random_state: int) -> ConditionAnswer:
+    """Whether the answers of workers are as scattered as with an expert of each class; a no is no fault by itself."""
+    cells = labels.worker.astype(np.int64) * labels.n_classes + labels.label
+    said = np.bincount(cells, minlength=labels.n_workers * labels.n_classes).reshape(-1, labels.n_classes)[:, used]
+    confusion = np.clip(solve_rates(*of_workers), 0, 1)
+    often = np.argsort(-said, axis=None, kind="stable")[:MOST_ROWS]
+    often = often[said.ravel()[often] >= SCATTER_ANSWERS]
+    worker, label = np.unravel_index(often, said.shape)
+    own = said[worker, label, None] / (said[worker, label, None] + DRAW)
+    rows = own * confusion[worker, :, label] + (1 - own) * crowd_confusion(confusion, said.sum(axis=1))[:, label].T
+    rows = rows[rows.sum(axis=1) > 0]
+    if used.size < 2 or not len(rows):
+        return ConditionAnswer(SCATTERED, None, "The labels do not show it.", "They are too few to say.")
+    radius, exact = scatter_radius(rows, random_state)
+    limit = expert_radius(used.size)
+    figures = f"{radius:.2f} where a crowd with an expert of each class has at most {limit:.2f}"
+    if radius <= limit and exact:
+        return ConditionAnswer(
+            SCATTERED, True, f"Yes: {figures}.", "Pairs of workers alone determine their matrices (cnmf, sym-nmf)."
+        )
+    return ConditionAnswer(
+        SCATTERED,
+        None,
+        f"The labels do not show it: {figures}."
+        if exact
+        else "The labels do not show it: too many classes to be sure.",
+        "Several matrices may explain the answers of pairs; methods that look at more (EM, coupled-cpd) ask less.",
     )
 
 

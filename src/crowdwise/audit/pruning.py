@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,8 @@ from crowdwise.labels.table_output import native_table
 from crowdwise.metrics.checks import check_labels
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from crowdwise.labels.crowd_labels import CrowdLabels
 
 __all__ = ["prune"]
@@ -34,7 +35,7 @@ def prune(labels: CrowdLabels, findings: Iterable[Finding]) -> tuple[CrowdLabels
         Who was left out (worker, n_labels, why), in the order of `labels.workers`, as the kind of table that came in.
     """
     check_labels(labels)
-    findings = list(findings) if isinstance(findings, Iterable) else [findings]
+    findings = list(findings) if np.iterable(findings) else [findings]
     if strange := [each for each in findings if not isinstance(each, Finding)]:
         raise InputError(f"findings are {listing(strange)}; give a list of findings, as `audit(labels).findings` is.")
     named = [finding for finding in findings if finding.about in ("worker", "workers")]

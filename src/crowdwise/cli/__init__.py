@@ -106,7 +106,7 @@ def _explain_error(error: BaseException) -> tuple[str, int]:
         message = error.format_message()
         stop = "" if message.endswith((".", "?")) else "."
         return f"{message}{stop} Try '{command} --help'.", BAD_INPUT
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "start new thread" in str(error)):
         return "There is not enough memory for these labels. Use a larger machine or fewer labels.", BAD_INPUT
     if isinstance(error, OSError):
         _redirect_to_null(sys.stdout)

@@ -41,6 +41,8 @@ def check_folder(out: str, option: str = "--out") -> Path:
     """Refuse, before any long fit, a folder that cannot be written."""
     if not out:
         raise InputError(f"{option} is empty. Give the name of a folder.")
+    if out == "-":
+        raise InputError(f"{option} is -, but several files are written. Give the name of a folder.")
     place = Path(out)
     try:
         nearest = next(folder for folder in (place, *place.absolute().parents) if os.path.lexists(folder))

@@ -98,6 +98,8 @@ def load(name: str) -> Dataset:
     >>> load("anaesthetists").labels
     CrowdLabels: 315 labels by 5 workers on 45 tasks, 4 classes (1, 2, 3, 4)
     """
+    if not isinstance(name, str):
+        raise InputError(f"{quote(name)} is no name of a data set.")
     if name in OTHER_KINDS:
         raise InputError(f"The data set {quote(name)} holds {OTHER_KINDS[name]}, not class labels.")
     if name == BUILT_IN:

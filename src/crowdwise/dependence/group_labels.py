@@ -45,6 +45,20 @@ class GroupedLabels:
     task: IntArray
     ptr: IntArray
 
+    def labels_of_group(self, group: int, members: IntArray) -> CrowdLabels:
+        """What the members of a group (in order) said, by themselves: its tasks are the blocks of the group."""
+        start, end = self.ptr[group], self.ptr[group + 1]
+        own = (self.joint.task >= start) & (self.joint.task < end)
+        return CrowdLabels.from_codes(
+            self.joint.task[own] - start,
+            np.searchsorted(members, self.joint.worker[own]),
+            self.joint.label[own],
+            tasks=int(end - start),
+            workers=members.size,
+            classes=self.joint.classes,
+            on_duplicate="all",
+        )
+
 
 def split_by_group(labels: CrowdLabels, groups: IntArray) -> GroupedLabels:
     """Labels (N tasks, M workers) apart by group (M,), -1 for alone."""

@@ -51,7 +51,7 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import COMBINATION
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.fitting.prior_knowledge import GOLD, KNOWN_WORKERS, PRIOR, PriorKnowledge
-from crowdwise.fitting.saved_arrays import SavedArray
+from crowdwise.fitting.saved_arrays import MOST_LABELS, SavedArray
 from crowdwise.fitting.variational import compute_skill
 from crowdwise.kernels import NO_GOLD
 from crowdwise.labels.table_output import native_table
@@ -108,7 +108,7 @@ class Auto(Aggregator):
         SavedArray("extra/scores", f"{len(SHORTLIST)} 2", missing=True),
         SavedArray("extra/members_prior", "K", low=0, sums_to_one=True),
         SavedArray("extra/class_prior", "K", low=0, sums_to_one=True, together="class prior"),
-        SavedArray("extra/wrong", "2 2", low=0),
+        SavedArray("extra/wrong", "2 2", low=0, high=MOST_LABELS),
         *GoldCalibration.saved,
     )
     family = COMBINATION

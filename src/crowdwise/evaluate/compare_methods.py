@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -39,6 +38,7 @@ from crowdwise.labels.truth import truth_codes
 from crowdwise.metrics.calibration import bin_predictions, mean_gap, wilson_interval
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Self
 
     from crowdwise.evaluate.held_out import HeldOutFold
@@ -130,7 +130,7 @@ def _method_slugs(methods: Iterable[str] | None) -> list[str]:
         return [entry.slug for entry in registry.methods() if not entry.needs]
     if isinstance(methods, str):
         methods = [methods]
-    if not isinstance(methods, Iterable):
+    if not np.iterable(methods):
         raise InputError(
             f"methods is {quote(methods)}; give a list of methods' names, as `crowdwise methods` has them."
         )

@@ -51,6 +51,8 @@ from crowdwise.evaluate.top_label_calibration import (
     set_confidence,
     shrink_to_levels,
 )
+from crowdwise.fitting.content_order import order_by_content
+from crowdwise.fitting.prior_knowledge import PriorKnowledge
 from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.table_output import native_table
@@ -199,12 +201,21 @@ def calibrate_from_gold(
     rng = np.random.default_rng(random_state)
     tasks = np.flatnonzero(gold >= 0)
     most = min(MOST_GOLD, max_gold_tasks(labels.n_classes))
-    fitted = np.sort(rng.choice(tasks, most, replace=False)) if tasks.size > most else tasks
+    # Draws follow the answers, so that neither the order of tasks nor tasks without answers change them.
+    place = np.zeros(labels.n_tasks, np.int64)
+    by_content = order_by_content(labels, PriorKnowledge(gold=gold)).tasks
+    place[by_content] = np.arange(by_content.size)
+    drawn = tasks[np.argsort(place[tasks], kind="stable")]
+    fitted = np.sort(rng.choice(drawn, most, replace=False)) if tasks.size > most else tasks
     chosen = np.zeros(labels.n_tasks, np.bool_)
     chosen[fitted] = True
     known, truth = labels.keep_tasks(chosen), gold[fitted].astype(np.int64)
     coefficients, held_out = fit_members(known, posterior[fitted], truth)
-    weights, held_out_average = _pseudo_bma_plus(held_out, truth, _prior_weights(coefficients.member, truth.size), rng)
+    prior = _prior_weights(coefficients.member, truth.size)
+    order = np.argsort(place[fitted], kind="stable")
+    weights, ordered = _pseudo_bma_plus(held_out[:, order], truth[order], prior, rng)
+    held_out_average = np.empty_like(ordered)
+    held_out_average[order] = ordered
     averaged = average_members(labels, posterior, weights, coefficients)
     # Gold tasks that no coefficient was fitted to are held out as they are.
     averaged[fitted] = held_out_average
@@ -214,7 +225,7 @@ def calibrate_from_gold(
     confidence = scale_confidence(averaged.max(axis=1), top_label)
     confidence[tasks] = held_out_confidence
     levels = (
-        find_confidence_levels(confidence, tasks.size)
+        find_confidence_levels(confidence[labels.labels_per_task > 0], tasks.size)
         if tasks.size >= FEWEST_GOLD and draw_levels
         else np.empty((0, 2))
     )

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import expit
 
 from crowdwise.evaluate.penalised_logistic import fit_logistic, leave_one_out_scores, softmax
 
@@ -58,7 +59,7 @@ def fit_top_label_calibration(confidence: FloatArray, right: BoolArray) -> tuple
 
 def scale_confidence(confidence: FloatArray, slope_and_shift: FloatArray) -> FloatArray:
     """Confidence after top-label calibration."""
-    scaled: FloatArray = 1 / (1 + np.exp(-(slope_and_shift[0] * _logit(confidence) + slope_and_shift[1])))
+    scaled: FloatArray = expit(slope_and_shift[0] * _logit(confidence) + slope_and_shift[1])
     return scaled
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, overload
 
 import numpy as np
@@ -16,7 +17,7 @@ from crowdwise.fitting.shared_errors import FEWEST_LABELS, has_enough_labels_per
 from crowdwise.fitting.skill_intervals import beta_interval
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.engine_choice import use_engine
-from crowdwise.labels.errors import InputError, listing
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.old_names import rename_parameters
 from crowdwise.labels.table_output import native_table
 from crowdwise.labels.vocabulary import positions
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from crowdwise.fitting.skill_posterior import Deferred
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
-__all__ = ["CrowdModel", "Fit", "FittedArray", "ModelNames"]
+__all__ = ["CrowdModel", "Fit", "FittedArray", "ModelNames", "align_labels"]
 
 TIE = 1e-12  # posteriors closer than this are a tie
 FEWEST_WORKERS = 8  # from which on those who err together can be told from the others
@@ -118,6 +119,27 @@ class FittedArray:
         return found
 
 
+def align_labels(labels: CrowdLabels, workers: pa.Array, classes: pa.Array) -> CrowdLabels:
+    """New labels in the classes and workers that a model knows, strangers as one worker after the last."""
+    code = positions(labels.classes, classes)
+    strangers = [labels.classes[int(each)].as_py() for each in np.unique(labels.label) if code[each] < 0]
+    if strangers:
+        raise InputError(
+            f"The labels hold classes that the model has not seen: {listing(strangers)}. It knows "
+            f"{listing(classes.to_pylist())}."
+        )
+    found = positions(labels.workers, workers)
+    return CrowdLabels.from_codes(
+        labels.task,
+        np.where(found < 0, len(workers), found)[labels.worker],
+        code[labels.label],
+        tasks=labels.tasks,
+        workers=len(workers) + 1,
+        classes=classes,
+        on_duplicate="all",
+    )
+
+
 class CrowdModel(Estimator):
     """Base of all that is fitted to a crowd's labels: the consensus and the workers, once there is a `Fit`."""
 
@@ -192,8 +214,8 @@ class CrowdModel(Estimator):
         of a crowd is misled in the same way: `skill_caveat()` says what these labels cannot tell.
         """
         self._check_fitted()
-        if not 0 < level < 1:
-            raise InputError(f"level is {level}; it must lie between 0 and 1, both excluded.")
+        if not isinstance(level, Real) or not 0 < level < 1:
+            raise InputError(f"level is {quote(level)}; it must lie between 0 and 1, both excluded.")
         low, high = beta_interval(self.skill_beta_, level)
         columns: dict[str, Any] = {
             "worker": self._names.workers,
@@ -301,26 +323,7 @@ class CrowdModel(Estimator):
         return super().__getstate__()
 
     def _align_labels(self, labels: CrowdLabels) -> CrowdLabels:
-        """New labels in the model's own classes and workers, strangers as one worker after the last."""
-        classes = positions(labels.classes, self._names.classes)
-        used = np.unique(labels.label)
-        strangers = [labels.classes[int(code)].as_py() for code in used if classes[code] < 0]
-        if strangers:
-            raise InputError(
-                f"The labels hold classes that the model has not seen: {listing(strangers)}. It knows "
-                f"{listing(self._names.classes.to_pylist())}."
-            )
-        found = positions(labels.workers, self._names.workers)
-        workers = np.where(found < 0, len(self._names.workers), found)
-        return CrowdLabels.from_codes(
-            labels.task,
-            workers[labels.worker],
-            classes[labels.label],
-            tasks=labels.tasks,
-            workers=len(self._names.workers) + 1,
-            classes=self._names.classes,
-            on_duplicate="all",
-        )
+        return align_labels(labels, self._names.workers, self._names.classes)
 
     def _append_unknown_worker(self, values: FloatArray) -> FloatArray:
         """Values of the workers (M, ...), and last those of a stranger: the mean, weighed by answers."""

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ENOUGH",
     "FEWEST",
+    "SHARED_TASKS",
+    "WEIGHTINGS",
     "CoreAnswers",
     "CoreEstimate",
     "align_rows_of_each",
@@ -56,6 +58,8 @@ __all__ = [
 FLOOR = 1e-6  # least probability of a label or a class, as in Zhang et al. (2014)
 ENOUGH = 10  # answers beside another's, for each cell of a matrix, that make a worker one of the core
 FEWEST = 3  # workers: two can always be explained by copying
+SHARED_TASKS = "shared-tasks"
+WEIGHTINGS = (SHARED_TASKS, "equal")  # what a pair or a triplet of workers may count for
 CROWD = 1.0  # answers of the crowd that count as a worker's own where her matrix is an M-step's
 
 

@@ -116,6 +116,8 @@ def check_shares(name: str, given: FloatArray) -> None:
 
 def as_numbers(value: Any, what: str) -> FloatArray:
     """An array of floats, or an error that names what was given."""
+    if np.ma.is_masked(value):
+        raise InputError(f"{what} has masked entries. Give a number for each.")
     try:
         return np.asarray(value, np.float64)
     except (TypeError, ValueError, OverflowError) as error:

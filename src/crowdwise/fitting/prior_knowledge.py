@@ -96,8 +96,18 @@ def _check_gold_agrees_with_prior(known: PriorKnowledge, labels: CrowdLabels) ->
         )
 
 
+def _as_mapping(series: Any) -> dict[Any, Any]:
+    """Shares by the names in a Series' index."""
+    if not series.index.is_unique:
+        raise InputError("class_prior names a class more than once. Give each class one share.")
+    shares: dict[Any, Any] = series.to_dict()
+    return shares
+
+
 def _read_class_prior(given: Any, labels: CrowdLabels) -> FloatArray:
-    """Class prior (K,) from a mapping from class to share, or an array in the order of the classes."""
+    """Class prior (K,) from a mapping or Series from class to share, or an array in the order of the classes."""
+    if hasattr(given, "index") and hasattr(given, "to_dict") and not hasattr(given, "columns"):  # a pandas Series
+        given = given.to_numpy() if type(given.index).__name__ == "RangeIndex" else _as_mapping(given)
     if isinstance(given, Mapping):
         places = positions(as_vocabulary(list(given), "label"), labels.classes)
         strange = [name for name, place in zip(given, places, strict=True) if place < 0]

@@ -18,10 +18,11 @@ from crowdwise.kernels import NodeSets
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["MOST_DIMENSIONS", "beta_nodes", "class_wise_nodes", "coin_nodes", "matrix_nodes"]
+__all__ = ["MOST_DIMENSIONS", "MOST_NODES", "beta_nodes", "class_wise_nodes", "coin_nodes", "matrix_nodes"]
 
 PER_ROOT = 4.0  # nodes for each root of an answer
 MOST_NODES = 2**14  # of a grid over the accuracies of all classes
+ROUNDING = 1e-9  # of a root, which is then rounded down
 MOST_DIMENSIONS = 3  # classes that such a grid can have
 FEW_NODES = 64  # of a line: all are looked at
 GRID_STRIDE = 4  # in a plane or a space: every so manieth node is looked at first, three standard deviations apart
@@ -51,9 +52,12 @@ def coin_nodes(right: float, wrong: float, n_classes: int, answers: IntArray) ->
     return NodeSets(np.ascontiguousarray(table), log_weight, _offsets(sizes), set_of, sizes, stride)
 
 
-def class_wise_nodes(right: float, wrong: float, n_classes: int, answers: IntArray) -> NodeSets:
-    """A Beta(right, wrong) accuracy for each true class: a grid over the accuracies of two or three classes."""
-    sizes, set_of = _quadrature_orders(right, wrong, answers, MOST_NODES ** (1 / n_classes))
+def class_wise_nodes(right: float, wrong: float, n_classes: int, answers: IntArray, most: int = MOST_NODES) -> NodeSets:
+    """A Beta(right, wrong) accuracy for each true class: a grid over the accuracies of two or three classes.
+
+    With more answers than a grid of `most` nodes is fine enough for, the integral is an approximation.
+    """
+    sizes, set_of = _quadrature_orders(right, wrong, answers, most ** (1 / n_classes) + ROUNDING)
     tables, weights = [], []
     for size in sizes:
         log_right, log_wrong, log_weight = beta_nodes(right, wrong, size)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ANSWER_HASHES",
     "CROSS_FITTED_GOLD",
+    "MOST_LABELS",
     "ROUNDING",
     "SHARED",
     "SMALLEST",

@@ -21,7 +21,7 @@ from crowdwise.fitting.saved_arrays import check_values, match_shapes
 from crowdwise.labels.atomic_output import replace_folder
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.old_names import rename_parameters
-from crowdwise.labels.regular_files import open_regular_file
+from crowdwise.labels.regular_files import as_folder, open_regular_file
 from crowdwise.labels.vocabulary import as_vocabulary
 
 if TYPE_CHECKING:
@@ -56,13 +56,14 @@ KINDS = ("pyarrow", "pandas", "polars")
 PARAMETER = "parameter/"
 STORABLE = "fiubU"  # kinds of arrays of numbers or text
 PLAIN = (str, int, float, bool, dict)  # of parameters; a dict names an array
+FEWEST_CLASSES = 2
 LONGEST_REASON = 300  # letters
 LONGEST_HEADER = 1 << 23  # bytes; names of features are in it
 
 
 def save_model(model: CrowdModel, folder: str | Path) -> None:
     """Write a fitted model; the folder appears whole or not at all."""
-    with replace_folder(Path(folder)) as draft:
+    with replace_folder(as_folder(folder)) as draft:
         write_model(model, draft)
         add_digests(draft)
 
@@ -117,7 +118,7 @@ def read_header(folder: str | Path) -> dict[str, Any]:
         raise InputError(f"{quote(str(path))} cannot be read as a saved model: {quote(str(error))}.") from error
     if schema != SCHEMA:
         raise InputError(
-            f"{quote(str(path))} has schema {schema!r}; this version reads {SCHEMA}. Install the version of "
+            f"{quote(str(path))} has schema {quote(schema)}; this version reads {SCHEMA}. Install the version of "
             "crowdwise that wrote it, or fit again."
         )
     return header
@@ -155,6 +156,8 @@ def restore_model(model: CrowdModel, folder: str | Path, header: dict[str, Any])
     with report_errors_as_damage(folder):
         arrays, given = _read_arrays(type(model), folder / ARRAYS)
         sizes = (len(arrays["posterior"]), arrays["skill"].size, arrays["prior"].size)
+        if sizes[2] < FEWEST_CLASSES:  # a fit refuses such labels, so that nothing need divide by K - 1 with care
+            raise InputError(f"a model of {sizes[2]} classes")
         vocabularies = {
             name: as_vocabulary(read_names(folder / f"{name}.parquet", size), name)
             for name, size in zip(VOCABULARIES, sizes, strict=True)

@@ -11,7 +11,7 @@ from crowdwise.kernels.messages import Messages, NodeSets, task_messages, worker
 from crowdwise.kernels.pairs import PairCounts, pair_agreements, pair_counts, pair_e_step
 from crowdwise.kernels.threads import n_threads, use_threads
 from crowdwise.kernels.triples import Triples, triple_counts, triple_error, triple_sweep
-from crowdwise.kernels.votes import mean_opinions, vote_shares
+from crowdwise.kernels.votes import mean_opinions, vote_shares, vote_winners
 
 __all__ = [
     "NO_GOLD",
@@ -39,6 +39,7 @@ __all__ = [
     "triple_sweep",
     "use_threads",
     "vote_shares",
+    "vote_winners",
     "worker_answer_sums",
     "worker_messages",
     "worker_sums",

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,7 +44,7 @@ def n_threads() -> int:
 def use_threads(number: int) -> Iterator[None]:
     """Use this many threads for fits inside a `with` block; the results do not depend on it."""
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise InputError(f"use_threads was given {number!r}; it must be a whole number, 1 or more.")
+        raise InputError(f"use_threads was given {quote(number)}; it must be a whole number, 1 or more.")
     before = _chosen.set(number)
     try:
         yield

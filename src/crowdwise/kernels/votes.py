@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["mean_opinions", "vote_shares"]
+__all__ = ["mean_opinions", "vote_shares", "vote_winners"]
 
 
 def vote_shares(labels: CrowdLabels, gold: IntArray, weights: FloatArray | None = None) -> FloatArray:
@@ -29,6 +29,13 @@ def vote_shares(labels: CrowdLabels, gold: IntArray, weights: FloatArray | None 
     given = np.ones(labels.n_workers) if weights is None else weights
     map_tasks(labels, share_votes, given, labels.class_shares, gold, shares)
     return shares
+
+
+def vote_winners(votes: FloatArray | IntArray) -> FloatArray:
+    """The class with most votes in each row (N, K), as shares: equal parts of those that tie, as no class is first."""
+    most = votes == votes.max(axis=-1, keepdims=True)
+    winners: FloatArray = most / most.sum(axis=-1, keepdims=True)
+    return winners
 
 
 def mean_opinions(labels: CrowdLabels, opinions: FloatArray, otherwise: FloatArray) -> FloatArray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.labels.errors import SHOWN, InputError, InputWarning, quote
+from crowdwise.labels.vocabulary import refuse_endless
 
 __all__ = ["as_column", "as_plain_array", "as_plain_column", "find_column", "polars_to_arrow"]
 
@@ -18,6 +18,7 @@ UNORDERED = (set, frozenset, dict)
 WIDE_INTEGERS = ("Int128", "UInt128")  # of polars, which Arrow does not have
 STORED = ("arrow.bool8", "arrow.json")  # extension types whose storage says the same
 UUID = "arrow.uuid"
+INFINITE = ("inf", "-inf", "Infinity", "-Infinity")
 
 
 def as_column(values: Any, name: str, origin: str = "the table") -> pa.ChunkedArray:
@@ -49,6 +50,9 @@ def as_column(values: Any, name: str, origin: str = "the table") -> pa.ChunkedAr
         values = _name_pandas_bins(values)
     elif not isinstance(values, np.ndarray):
         values = [None if value is np.ma.masked else value for value in values]
+        refuse_endless(values, f"{origin}: {name} holds")
+    elif _has_inner_nul(values):  # where Arrow would cut the text without a word
+        values = values.tolist()
     try:
         array = pa.array(values, from_pandas=True)
     except (
@@ -56,6 +60,7 @@ def as_column(values: Any, name: str, origin: str = "the table") -> pa.ChunkedAr
         pa.ArrowTypeError,
         pa.ArrowNotImplementedError,
         OverflowError,
+        TypeError,  # of an infinite Decimal
         UnicodeEncodeError,
     ):
         array = _as_text(values, name, origin)
@@ -81,7 +86,7 @@ def as_plain_array(array: pa.Array) -> pa.Array:
     if _is_plain(kind):
         return array
     if pa.types.is_run_end_encoded(kind):
-        return as_plain_array(pc.run_end_decode(array))
+        return as_plain_array(_decode_runs(array))
     if pa.types.is_string_view(kind):
         return array.cast(pa.large_string())
     if isinstance(kind, pa.BaseExtensionType):
@@ -91,6 +96,19 @@ def as_plain_array(array: pa.Array) -> pa.Array:
             return pa.DictionaryArray.from_arrays(encoded.indices, names)
         return as_plain_array(array.storage) if kind.extension_name in STORED else array
     return _as_plain_dictionary(array)
+
+
+def _decode_runs(array: pa.RunEndEncodedArray) -> pa.Array:
+    try:
+        values = as_plain_array(array.values)
+        if pa.types.is_dictionary(values.type):  # which Arrow does not decode in runs
+            values = values.dictionary_decode()
+        whole = pa.RunEndEncodedArray.from_arrays(array.run_ends, values)
+        return pc.run_end_decode(whole.slice(array.offset, len(array)))
+    except pa.ArrowException as error:
+        raise InputError(
+            f"A run-end encoded column ({array.type}) cannot be read: {str(error).splitlines()[0]}"
+        ) from error
 
 
 def _is_plain(kind: pa.DataType) -> bool:
@@ -129,7 +147,7 @@ def polars_to_arrow(frame: Any) -> pa.Table:
                 fits = short.null_count() == found[name].null_count()
                 found = found.with_columns(short if fits else found[name].cast(pl.String))
         return found.to_arrow()
-    except (pl.exceptions.PolarsError, pa.ArrowException) as error:
+    except (pl.exceptions.PolarsError, pa.ArrowException, OSError) as error:
         raise InputError(f"The polars table cannot be read: {quote(str(error))}.") from error
 
 
@@ -143,6 +161,24 @@ def _name_pandas_bins(values: Any) -> Any:
     return pd.Series(values).astype("string") if isinstance(kind, pd.IntervalDtype | pd.PeriodDtype) else values
 
 
+def _has_inner_nul(values: np.ndarray[Any, Any]) -> bool:
+    """Whether NumPy's text of a fixed width holds a NUL with more behind it; those at its end are padding."""
+    if values.dtype.kind not in "US" or not values.size or not values.dtype.itemsize:
+        return False
+    letter = np.uint32 if values.dtype.kind == "U" else np.uint8
+    letters = np.ascontiguousarray(values.data if isinstance(values, np.ma.MaskedArray) else values).view(letter)
+    is_nul = letters.reshape(values.size, -1) == 0
+    return bool((is_nul[:, :-1] & ~is_nul[:, 1:]).any())
+
+
+def _is_not_itself(value: Any) -> bool:
+    """Whether a value is a NaN or NaT of any library: they differ from themselves."""
+    try:
+        return bool(value != value)  # noqa: PLR0124
+    except Exception:  # a class of the user's own, or a signalling NaN
+        return str(value) == "sNaN"
+
+
 def _unreadable_column_error(name: str, origin: str, error: Exception) -> InputError:
     return InputError(f"{origin}: column {quote(name)} cannot be read ({quote(str(error))}). Convert it to text first.")
 
@@ -153,7 +189,7 @@ def _as_text(values: Any, name: str, origin: str) -> pa.Array:
     first: dict[str, Any] = {}
     met: dict[str, tuple[Any, Any]] = {}  # values of two types that are one text
     for row, value in enumerate(values):
-        if isinstance(value, list | tuple | dict | set | np.ndarray):
+        if isinstance(value, list | tuple | dict | set | np.ndarray | np.void):
             raise InputError(
                 f"{origin}: column {quote(name)} holds lists or records (row {row}: {quote(value)}). "
                 "Each row must hold one name: one row for each answer."
@@ -164,7 +200,12 @@ def _as_text(values: Any, name: str, origin: str) -> pa.Array:
             raise InputError(
                 f"{origin}: column {quote(name)}, row {row}: {quote(value)} cannot be written as text ({error})."
             ) from error
-        missing = value is None or (isinstance(value, float) and math.isnan(value)) or text == "<NA>"
+        missing = value is None or text == "<NA>" or _is_not_itself(value)
+        if text in INFINITE and not isinstance(value, str):
+            raise InputError(
+                f"{origin}: column {quote(name)} holds numbers that are not finite (row {row}: {text}). Remove those "
+                "rows."
+            )
         texts.append(None if missing else text)
         if not missing and type(first.setdefault(text, value)) is not type(value):
             met.setdefault(text, (first[text], value))

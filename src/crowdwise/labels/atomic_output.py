@@ -56,6 +56,8 @@ def replace_file(target: Path) -> Iterator[Path]:
 @contextlib.contextmanager
 def replace_files(targets: list[Path]) -> Iterator[list[Path]]:
     """The same for several files: none is replaced before all are written."""
+    for target in targets:
+        _refuse_stream(target)
     places = [_follow_links(target) for target in targets]
     for place in places:
         if place.is_dir():
@@ -235,6 +237,13 @@ def _flush(path: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF):
             raise
+
+
+def _refuse_stream(target: Path) -> None:
+    """Refuse /dev/stdout and its like: what they lead to, a log that is appended to, would be replaced."""
+    where = os.path.abspath(target)  # noqa: PTH100 (a Path would keep the ..)
+    if where.startswith(("/dev/std", "/dev/fd/", "/proc/")):
+        raise InputError(f"{str(target)!r} is not a plain file, and is not replaced. Use - for standard output.")
 
 
 def _follow_links(target: Path) -> Path:

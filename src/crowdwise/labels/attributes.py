@@ -74,7 +74,16 @@ def read_attributes(source: Any, names: pa.Array, role: Literal["task", "worker"
             f"{columns.place.origin}: attributes of {role}s need one column {quote(role)} and at least one other; the "
             f"columns are {listing(columns.names)}."
         )
+    repeated_names = [name for name in dict.fromkeys(columns.names) if columns.names.count(name) > 1]
+    if repeated_names:
+        raise InputError(
+            f"{columns.place.origin} has more than one column named {listing(repeated_names)}. Rename the columns so "
+            "that each name occurs once."
+        )
     table = columns.read_whole_columns(columns.names)
+    if len({len(column) for column in table.values()}) > 1:
+        sizes = ", ".join(f"{quote(name)} {len(column):,}" for name, column in table.items())
+        raise InputError(f"The attributes must all have the same length; the rows are {sizes}.")
     who = encode(table[keys[0]], role, name=keys[0], place=columns.place, text=columns.text)
     if who.codes.size != len(who.names):
         counts = np.bincount(who.codes)
@@ -103,9 +112,14 @@ def _attribute(name: str, column: pa.ChunkedArray, place: IntArray, size: int) -
     code = np.full(size, -1, np.int64)
     if pa.types.is_nested(column.type):
         return Attribute(str(name), (), code, "It holds lists or records. Give one value for each name.")
-    array = plain_arrow_names(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+    try:
+        array = plain_arrow_names(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+    except pa.ArrowException:
+        return Attribute(
+            str(name), (), code, f"It holds {column.type}, which cannot be read as text. Convert it first."
+        )
     if pa.types.is_string(array.type):  # an empty cell of a text file is a missing value
-        array = pc.if_else(pc.equal(array, ""), None, array)
+        array = pc.if_else(pc.equal(pc.utf8_trim_whitespace(array), ""), None, array)
     values = pc.unique(array.filter(pa.array(place >= 0))).drop_null()
     skipped = _explain_too_many_values(values)
     if skipped:

@@ -22,11 +22,13 @@ from crowdwise.labels.unseen_characters import escape_letters
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Blob", "open_blob"]
+__all__ = ["HEAD", "Blob", "open_blob"]
 
 HEAD = 1 << 16
 BLOCK = 1 << 24
 GZIP = b"\x1f\x8b"
+SMALL = 1 << 28  # bytes that gzipped data may unpack to in any case
+MOST_TIMES, GZIP_AT_MOST = 200, 1032  # times their size that they may unpack to, and can
 WAIT = 5.0  # seconds for somebody to begin writing to a named pipe
 
 
@@ -56,12 +58,18 @@ class Blob:
 
         Not memory-mapped: a file that is cut while it is read would end the process with a bus error.
         """
+        self.refuse_bomb()
         return pa.BufferReader(self.all()) if self.gz or self.path is None else pa.OSFile(str(self.path))
 
     def head(self) -> bytes:
         """Read the first 64 KiB, decompressed."""
         with self.stream() as stream:
             return self._read_or_raise_input_error(lambda: stream.read(HEAD))
+
+    def first_line(self, most: int) -> bytes:
+        """Read the first line, or this many bytes of it, decompressed."""
+        with self.stream() as stream:
+            return self._read_or_raise_input_error(lambda: stream.readline(most))
 
     def all(self) -> bytes:
         """Read everything, decompressed."""
@@ -78,6 +86,23 @@ class Blob:
         with self.stream() as stream:
             while block := self._read_or_raise_input_error(lambda: stream.read(BLOCK)):
                 yield block
+
+    def refuse_bomb(self) -> None:
+        """Refuse gzipped data that would fill the memory, before they are held there whole."""
+        if not self.gz:
+            return
+        packed = len(self.data) if self.path is None else self.path.stat().st_size
+        limit = max(SMALL, MOST_TIMES * packed)
+        if packed * GZIP_AT_MOST <= limit:
+            return
+        size = 0
+        for block in self.blocks():
+            size += len(block)
+            if size > limit:
+                raise InputError(
+                    f"{self.name} holds more than {MOST_TIMES} times its size once unpacked, as no table does. If it "
+                    "is one, unpack it first."
+                )
 
     def gzip_error(self) -> InputError:
         """Make the error for gzip data that does not decompress."""
@@ -131,7 +156,10 @@ def _read_standard_input() -> bytes:
         return sys.stdin.buffer.read()
     if stat.S_ISCHR(os.fstat(handle).st_mode):
         return _read_special_file(handle, "Standard input")
-    return sys.stdin.buffer.read()
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:  # open for writing only
+        raise InputError(f"Standard input cannot be read: {error.strerror or error}.") from error
 
 
 def _read_special_file(handle: int, called: str) -> bytes:
@@ -172,7 +200,7 @@ def _read_open_file(source: Any) -> Blob:
         data = source.read()
     except UnicodeDecodeError as error:
         raise InputError(f"{name} is not {error.encoding} text ({error.reason}). Open it in binary mode.") from error
-    except (OSError, ValueError) as error:  # closed, or open for writing only
+    except Exception as error:  # closed, open for writing only, damaged: whatever a reader raises
         reason = str(getattr(error, "strerror", None) or error).rstrip(".")
         raise InputError(f"{name} cannot be read: {reason}. Give its path, or open it for reading.") from error
     if isinstance(data, str):

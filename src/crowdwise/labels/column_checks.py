@@ -81,9 +81,18 @@ def warn_of_lost_digits(names: pa.Array, kind: pa.DataType, called: str, place: 
 
 
 def warn_of_restored_characters(written: pa.Array, names: pa.Array, called: str, place: Place) -> None:
-    """Say so where unseen characters that are written out in CSV were read as the characters themselves."""
+    """Say so where apostrophes and unseen characters, as they are written out in CSV, were read as they were before."""
     if names is written:
         return
+    bare = names.filter(pc.and_(pc.starts_with(written, "'"), pc.invert(pc.starts_with(names, "'"))))
+    if len(bare):
+        warnings.warn(
+            f"{place.origin}: {called} holds {format_count(len(bare), 'name')} with an apostrophe before what a "
+            "spreadsheet takes for a formula, as Crowdwise writes them in CSV: "
+            f"{listing(bare.slice(0, SHOWN).to_pylist())}. They are read without it.",
+            InputWarning,
+            stacklevel=2,
+        )
     was_seen = pc.invert(pc.match_substring_regex(written, UNSEEN))
     restored = names.filter(pc.and_(pc.match_substring_regex(names, UNSEEN), was_seen))
     if len(restored):

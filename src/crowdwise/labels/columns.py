@@ -14,7 +14,7 @@ from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.source_location import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from crowdwise.labels.types import TableKind
 
@@ -27,6 +27,7 @@ __all__ = [
     "choose_columns",
     "choose_roles",
     "choose_truth_columns",
+    "refuse_names_not_text",
 ]
 
 ROLES = ("task", "worker", "label")
@@ -155,8 +156,16 @@ def check_time_column(names: list[str], origin: str, time: str, others: tuple[st
     return name
 
 
+def refuse_names_not_text(given: Mapping[str, object]) -> None:
+    """Refuse columns that are called by anything but text."""
+    for role, name in given.items():
+        if name is not None and not isinstance(name, str):
+            raise InputError(f"{role} is {quote(name)}; give the name of a column as text, such as {role}={role!r}.")
+
+
 def choose_roles(names: list[str], origin: str, given: dict[str, str | None]) -> list[str]:
     """Find the columns of some roles: those named by the user, then the default names, then synonyms."""
+    refuse_names_not_text(given)
     taken = {name for name in given.values() if name is not None}
     found = {
         role: _check_named(name, names, origin, role) if name is not None else _guess_column(role, names, origin, taken)

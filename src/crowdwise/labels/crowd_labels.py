@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral, Real
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.errors import InputError, is_one_of, listing, quote
 from crowdwise.labels.integer_codes import as_mask, check_codes, duplicate_message, map_to_selected_names, smallest_int
 from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.sorting import find_repeated_edges, group_by, group_offsets, sort_by_task
@@ -19,7 +18,7 @@ from crowdwise.labels.types import TableKind
 from crowdwise.labels.vocabulary import as_vocabulary, positions, union
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from crowdwise.labels.describe import Description
     from crowdwise.labels.sklearn_rows import LabelRows
@@ -192,7 +191,7 @@ class CrowdLabels:
         kind: TableKind,
         place: Callable[[int], str] | None,
     ) -> CrowdLabels:
-        if on_duplicate not in ("error", "first", "last", "all"):
+        if not is_one_of(on_duplicate, ("error", "first", "last", "all")):
             raise InputError(f"on_duplicate is {quote(on_duplicate)}; it must be 'error', 'first', 'last' or 'all'.")
         task = task.astype(np.int32, copy=False)
         worker = worker.astype(np.int32, copy=False)
@@ -374,7 +373,7 @@ class CrowdLabels:
     @classmethod
     def concat(cls, parts: Iterable[CrowdLabels], *, on_duplicate: Duplicates = "error") -> CrowdLabels:
         """Put several sets of labels together; vocabularies are joined by name, in order of appearance."""
-        every = list(parts) if isinstance(parts, Iterable) else [parts]
+        every = list(parts) if np.iterable(parts) else [parts]
         if not every:
             raise InputError("concat was given nothing. Give it at least one CrowdLabels.")
         if strange := [part for part in every if not isinstance(part, CrowdLabels)]:
@@ -393,7 +392,7 @@ class CrowdLabels:
 
     def with_kind(self, kind: TableKind) -> CrowdLabels:
         """Keep the labels, with results going out as another kind of table."""
-        if kind not in get_args(TableKind):
+        if not is_one_of(kind, get_args(TableKind)):
             raise InputError(f"kind is {quote(kind)}; it must be one of {', '.join(map(repr, get_args(TableKind)))}.")
         return CrowdLabels(
             self.task, self.worker, self.label, self.task_ptr, self.tasks, self.workers, self.classes, kind

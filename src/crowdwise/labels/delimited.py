@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
+from crowdwise.labels.byte_source import HEAD
 from crowdwise.labels.columns import ROLES, Columns, candidates
 from crowdwise.labels.csv_quotes import Quotes, find_stray_quotes
 from crowdwise.labels.errors import SHOWN, InputError, InputWarning, listing, quote
@@ -32,6 +34,9 @@ DELIMITERS = (",", ";", "\t", "|")
 SAMPLED = 50
 BLOCK = 1 << 22  # bytes at a time
 EXCEL_LINE = re.compile(rb"(\xef\xbb\xbf)?sep=[^\r\n]?\r?\n")
+MARKDOWN = re.compile(
+    rb"\A[^\r\n]*\|[^\r\n]*\r?\n[ \t]*\|?[ \t]*:?-{2,}:?[ \t]*(\|[ \t]*:?-{2,}:?[ \t]*)+\|?[ \t]*(\r|\n|\Z)"
+)
 ESCAPED_QUOTE = re.compile(rb'\\"[^,;\t|\r\n"]')  # a quote inside a field, as some programs write it
 UNSEEN = "\ufeff\u200b\u200c\u200d\u2060"  # around the name of a column
 
@@ -44,6 +49,12 @@ def delimited_columns(blob: Blob, head: bytes) -> Columns:
         )
     if EXCEL_LINE.match(head):
         raise InputError(f"{blob.name}, line 1 is meant for Excel alone (sep=). Remove it: the separator is found.")
+    if MARKDOWN.search(head):
+        raise InputError(
+            f"{blob.name} is a table as Markdown writes it (a line of dashes under the header). Save it as CSV."
+        )
+    if len(head) == HEAD and b"\n" not in head:  # a header of many columns
+        head = blob.first_line(BLOCK)
     text = _Delimited(blob, *_dialect(blob, head))
     text.check_bytes(head)
     return Columns(text.header, text.column, place=Place(blob.name, "line", text.line), text=True, batches=text.batches)
@@ -167,13 +178,19 @@ class _Delimited:
 
     def explain_arrow_error(self, error: Exception) -> InputError:
         """Find the lines that Arrow stumbled over."""
-        if self.blob.gz:
-            self.blob.all()  # says so if the compressed data are damaged
-        for number, line in enumerate(self.blob.lines(), 1):
+        size, lines, decoder = 0, 0, codecs.getincrementaldecoder("utf-8")()
+        for block in self.blob.blocks():  # which says so if compressed data are damaged
             try:
-                line.decode()
+                decoder.decode(block)
             except UnicodeDecodeError as wrong:
-                return _not_utf8_error(self.blob.name, number, line[wrong.start])
+                number = lines + wrong.object[: wrong.start].count(b"\n") + 1
+                return _not_utf8_error(self.blob.name, number, wrong.object[wrong.start])
+            size, lines = size + len(block), lines + block.count(b"\n")
+        if "straddl" in str(error) and size > BLOCK:  # a line that need not fit the memory
+            return InputError(
+                f"{self.blob.name} has a row of more than {BLOCK >> 20} MB: probably a quote that is never closed. "
+                "Mend that row."
+            )
         width = len(self.header)
         ragged = ((number, len(record)) for number, record in self.records() if record and len(record) != width)
         found = list(islice(ragged, SHOWN))
@@ -183,11 +200,8 @@ class _Delimited:
                 f"{self.blob.name}: the header has {format_count(width, 'field')}, but {shown}. Quote a field "
                 f"that contains {quote(self.delimiter)} or a line break, and give every row the same fields."
             )
-        if "straddl" in str(error):
-            return InputError(
-                f"{self.blob.name} has a row of more than {BLOCK >> 20} MB: probably a quote that is never closed. "
-                "Mend that row."
-            )
+        if next(islice(self.records(), 1, None), None) is None:  # a header without the end of its line
+            return InputError(f"{self.blob.name} has columns but no rows. Give a row for each answer.")
         return InputError(f"{self.blob.name} cannot be read as a table: {str(error).splitlines()[0]}")
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
@@ -238,10 +252,10 @@ def _clean_name(name: str) -> str:
 
 def _dialect(blob: Blob, head: bytes) -> tuple[str, list[str]]:
     """Find the delimiter that makes the most sense of the first records, and the header."""
-    whole = len(head) < 1 << 16
+    whole = len(head) < HEAD
     sample = head if whole else head[: head.rfind(b"\n") + 1] or head
-    try:
-        text = sample.decode("utf-8-sig")
+    try:  # what is cut off in the middle of a letter is no fault of the file
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(sample, final=whole or sample.endswith(b"\n"))
     except UnicodeDecodeError as error:
         number = sample[: error.start].count(b"\n") + 1
         raise _not_utf8_error(blob.name, number, sample[error.start]) from error

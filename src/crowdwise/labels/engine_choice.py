@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.errors import InputError, is_one_of, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,8 +36,8 @@ _asked: ContextVar[str | None] = ContextVar("engine", default=None)
 
 def check_engine_name(name: str) -> str:
     """The name of an engine, or an error that lists them."""
-    if name not in ENGINES:
-        raise InputError(f"There is no engine {name!r}. There are: {', '.join(ENGINES)}.")
+    if not is_one_of(name, ENGINES):
+        raise InputError(f"There is no engine {quote(name)}. There are: {', '.join(ENGINES)}.")
     return name
 
 

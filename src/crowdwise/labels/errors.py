@@ -16,6 +16,7 @@ __all__ = [
     "NumericLabelsError",
     "OtherKindError",
     "UnclearInputError",
+    "is_one_of",
     "listing",
     "quote",
 ]
@@ -68,6 +69,11 @@ class OtherKindError(InputError):
 
 class InputWarning(UserWarning):
     """Data that were read as they are, although something about them is probably not meant."""
+
+
+def is_one_of(given: object, allowed: Iterable[str]) -> bool:
+    """Whether something is one of these words; what is no text is not, and is never compared."""
+    return isinstance(given, str) and given in tuple(allowed)
 
 
 def quote(name: object) -> str:

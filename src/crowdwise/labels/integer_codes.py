@@ -31,7 +31,10 @@ def check_codes(codes: Any, n: int, what: str) -> IntArray:
         raise InputError(
             f"{what} has masked entries, which are no positions. Leave those rows out of task, worker and label."
         )
-    array = np.asarray(codes)
+    try:
+        array = np.asarray(codes)
+    except ValueError as error:
+        raise InputError(f"{what} must be one-dimensional: {quote(str(error))}.") from error
     if array.ndim != 1:
         raise InputError(f"{what} must be one-dimensional; it has shape {array.shape}.")
     if array.size == 0:

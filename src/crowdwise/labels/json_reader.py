@@ -30,6 +30,7 @@ ARROW_TYPES: dict[type, pa.DataType] = {str: pa.string(), int: pa.int64(), bool:
 
 def json_source(blob: Blob) -> Columns | Mapping[Any, Any]:
     """Columns of JSON lines or records; a nested mapping is handed on as it is."""
+    blob.refuse_bomb()
     lines = list(islice((line for line in blob.lines() if line.removeprefix(b"\xef\xbb\xbf").strip()), 2))
     record = _parse_line(lines[0]) if lines else None
     if record is None:
@@ -68,6 +69,7 @@ class _Lines:
                     self.names[name] = type(value)
         self.records: list[dict[str, Any]] | None = None
         self.numbers: list[int] | None = None
+        self.rows = 0  # that Arrow found
 
     def columns(self) -> Columns:
         return Columns(list(self.names), self.column, place=Place(self.blob.name, "line", self.line))
@@ -84,6 +86,7 @@ class _Lines:
                 if self.blob.gz:
                     self.blob.all()  # says so if the compressed data are damaged
             else:
+                self.rows = len(column)
                 return column
         self.parse()
         return as_column([record.get(name) for record in self.records or ()], name, self.blob.name)
@@ -118,6 +121,8 @@ class _Lines:
     def line(self, row: int) -> int:
         if self.numbers is None:
             self.numbers = [number for number, line in enumerate(self.blob.lines(), 1) if line.strip()]
+            if len(self.numbers) != self.rows:  # Arrow also takes objects that share a line, or go over several
+                self.parse()
         return self.numbers[row]
 
 

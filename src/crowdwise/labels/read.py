@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from crowdwise.labels.arrow_columns import as_column, as_plain_column, find_column, polars_to_arrow
 from crowdwise.labels.column_checks import refuse_header_row
-from crowdwise.labels.columns import ROLES, Columns, Named, choose_columns
+from crowdwise.labels.columns import ROLES, Columns, Named, choose_columns, refuse_names_not_text
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.encode import ColumnEncoder, labels_from_encoded
-from crowdwise.labels.errors import InputError, OtherKindError, listing, quote
+from crowdwise.labels.errors import InputError, OtherKindError, is_one_of, listing, quote
 from crowdwise.labels.files import ANSWERS, file_source
 from crowdwise.labels.nested import by_task, columns_of_rows
 from crowdwise.labels.several_files import open_paths
@@ -46,8 +46,9 @@ class Options:
     outer: Outer | None = None
 
     def __post_init__(self) -> None:
-        """Refuse kinds that there are not."""
-        if self.kind not in (None, "labels"):
+        """Refuse names of columns that are no text, and kinds that there are not."""
+        refuse_names_not_text(dict(zip(ROLES, self.named, strict=True)))
+        if self.kind is not None and not is_one_of(self.kind, ("labels",)):
             raise InputError(
                 f"kind is {quote(self.kind)}; the only kind of answers that is read is 'labels' (classes)."
             )
@@ -294,7 +295,12 @@ def _from_pandas(frame: Any) -> Columns:
         names = [str(index.name), *names]
         frame = frame.reset_index()
     elif index.nlevels > 1:
-        frame = frame.reset_index()
+        try:
+            frame = frame.reset_index()
+        except ValueError as error:  # a level of the index has the name of a column, or of another level
+            raise InputError(
+                f"The index of the table cannot be read as columns: {error}. Rename its levels."
+            ) from error
         names = [str(name) for name in frame.columns]
     positions = {name: place for place, name in enumerate(names)}
     return Columns(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from io import BufferedReader
-    from pathlib import Path
 
-__all__ = ["open_regular_file"]
+__all__ = ["as_folder", "open_regular_file"]
 
 KINDS = (
     (stat.S_ISFIFO, "a pipe"),
@@ -23,6 +23,13 @@ KINDS = (
 )
 # A pipe that takes the file's place between the look at it and the open must not hang either.
 FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+def as_folder(given: object) -> Path:
+    """The folder that a user names for a model."""
+    if not isinstance(given, str | os.PathLike) or not isinstance(os.fspath(given), str):
+        raise InputError(f"The folder of a model is {quote(given)}; give its path, as text.")
+    return Path(given)
 
 
 def open_regular_file(path: Path) -> BufferedReader:

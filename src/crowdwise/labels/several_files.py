@@ -25,16 +25,24 @@ __all__ = ["open_paths"]
 def expand_paths(given: Sequence[str | Path]) -> list[str | Path]:
     """Paths with every pattern replaced by the files it matches, in alphabetical order; none may come twice."""
     paths = [path for each in given for path in _expand_pattern(each)]
-    first: dict[str, str | Path] = {}
-    twice = [str(path) for path in paths if first.setdefault(_absolute_path(path), path) is not path]
+    met = [_identify_file(path) for path in paths]
+    twice = (
+        [str(path) for place, path in enumerate(paths) if met[place] in met[:place]] if len(set(met)) < len(met) else []
+    )
     if twice:
         raise InputError(f"{', '.join(map(repr, twice[:SHOWN]))} is given more than once. Give each file once.")
     return paths
 
 
-def _absolute_path(path: str | Path) -> str:
-    """Where a file is, however its path is written."""
-    return "-" if path == "-" else str(Path(path).absolute())
+def _identify_file(path: str | Path) -> Any:
+    """Which file it is, however its path is written, and by whichever link."""
+    if path == "-":
+        return path
+    try:
+        about = Path(path).stat()
+    except (OSError, ValueError):  # said when it is opened
+        return str(path)
+    return (about.st_dev, about.st_ino) if about.st_ino else str(Path(path).absolute())
 
 
 def _expand_pattern(path: str | Path) -> list[str | Path]:

@@ -29,6 +29,7 @@ FRACTION = r"^[+]?(-?)0*([0-9]+\.[0-9]*[1-9])0*$"  # and so are 0.5 and 0.50
 THOUSANDS = r"^[-+]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$"
 DECIMAL_COMMA = r"^([-+]?[0-9]+),([0-9]+)$"
 SHORTENED = r"^[0-9](\.[0-9]+)?E\+[0-9]{2}$"  # 1.23E+15, as spreadsheets show 1234567890123456
+MISSING = r"(?i)^\s*(na|n/a|#n/a|<na>|nan|nat|null)\s*$"  # as R, pandas, spreadsheets and databases write no value
 DIFFERENCES = "case, blanks, unseen characters, Unicode form or the way a value is written"
 
 
@@ -48,6 +49,12 @@ def twin_notes(labels: CrowdLabels, *, declared: bool = False) -> Iterator[str]:
             shown = "; ".join(_show_difference(*pair) for pair in pairs[:SHOWN])
             more = f" and {len(pairs) - SHOWN:,} more" if len(pairs) > SHOWN else ""
             yield (f"{what} whose names differ only in {DIFFERENCES} may be one: {shown}{more}. They are kept apart.")
+        missing = _find_missing_markers(names)
+        if missing:
+            yield (
+                f"{what} whose names are what programs write where nothing is known ({listing(missing)}): they count "
+                "like any other. Leave such rows out, or their cells empty, if no answer was given."
+            )
         short = _find_shortened(names)
         if short:
             yield (
@@ -129,6 +136,14 @@ def _keys(names: pa.Array) -> pa.Array:
 def _has_odd_blanks(names: pa.Array) -> bool:
     """Whether there are controls or two blanks side by side, in bytes: much faster than text by text."""
     return has_unusual_letters(names) or b"  " in text_bytes(names)
+
+
+def _find_missing_markers(names: pa.Array) -> list[str]:
+    """Names such as NA and NULL."""
+    if not pa.types.is_string(names.type):
+        return []
+    found: list[str] = names.filter(pc.match_substring_regex(names, MISSING)).to_pylist()
+    return found
 
 
 def _find_shortened(names: pa.Array) -> list[str]:

@@ -65,6 +65,10 @@ class LabelRows:
 
 def as_rows(labels: CrowdLabels, tasks: Iterable[Any]) -> LabelRows:
     """`CrowdLabels.as_rows`."""
+    if isinstance(tasks, str | set | frozenset):
+        raise InputError(
+            "tasks has no order of rows. Give a list: the name of each row of the features, in their order."
+        )
     names = as_vocabulary(tasks, "task")
     row = positions(labels.tasks, names)
     strangers = [labels.tasks[int(task)].as_py() for task in np.flatnonzero(row < 0)]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from crowdwise.labels.arrow_columns import as_column
 from crowdwise.labels.columns import Columns
@@ -16,8 +17,6 @@ from crowdwise.labels.source_location import Place
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from crowdwise.labels.types import IntArray
 
 __all__ = ["TaskGraph", "read_graph"]
@@ -68,6 +67,15 @@ def read_graph(source: Any, tasks: Any) -> TaskGraph:
     columns = _pairs(source)
     if columns is None:
         return empty
+    if len(set(columns.names)) < len(columns.names):
+        raise InputError(
+            f"graph: both columns of {columns.place.origin} are named {listing(columns.names[:1])}. Rename one."
+        )
+    if columns.text and (positions(pa.array(columns.names, pa.string()), names) >= 0).all():
+        raise InputError(
+            f"graph: the first line of {columns.place.origin} joins two tasks ({listing(columns.names)}), and would be "
+            f"taken for a header. Put a header line above it: {','.join(ENDS)}."
+        )
     ends = columns.read_whole_columns(columns.names)
     first, second = (_task_positions(columns, name, ends[name], names) for name in columns.names)
     if first.size != second.size:

@@ -120,6 +120,10 @@ def _align_times(found: Columns, columns: tuple[str, str, str], time: str, on_du
         for name, role in zip(columns, ("task", "worker"), strict=False)
     )
     when = _as_times(table[time], time, found.place)
+    if when.size != task.codes.size:
+        raise InputError(
+            f"{found.place.origin}: column {quote(time)} has {when.size:,} rows, the others {task.codes.size:,}."
+        )
     _refuse_impossible_times(when, time, found.place)
     offsets = group_offsets(task.codes, len(task.names))
     order: IntArray = group_by(task.codes, offsets)
@@ -160,7 +164,13 @@ def _as_times(column: pa.ChunkedArray, name: str, place: Place) -> Any:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        return array.cast(DATE, safe=False).to_numpy(zero_copy_only=False)
+        try:  # of nanoseconds some digits are dropped; no date may wrap round
+            fine = pa.types.is_timestamp(kind) and kind.unit == "ns"
+            return array.cast(DATE, safe=not fine).to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid as error:
+            raise InputError(
+                f"{place.origin}: column {quote(name)} holds dates that are too far away. {REMEDY}."
+            ) from error
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
         raise InputError(f"{place.origin}: column {quote(name)} holds no times, but {kind}. {REMEDY}.")
     text = pc.utf8_trim_whitespace(array.cast(pa.string()))

@@ -12,7 +12,7 @@ import pyarrow as pa
 from crowdwise.labels.column_checks import refuse_header_row
 from crowdwise.labels.columns import Columns, choose_truth_columns
 from crowdwise.labels.encode import encode
-from crowdwise.labels.errors import InputError, listing
+from crowdwise.labels.errors import SHOWN, InputError, listing, quote
 from crowdwise.labels.read import open_source
 from crowdwise.labels.similar_names import warn_of_missed_tasks
 from crowdwise.labels.vocabulary import as_text, parse_integers, positions, union
@@ -91,6 +91,8 @@ def truth_codes(source: Any, labels: CrowdLabels) -> IntArray:
     >>> truth_codes({2: "yes"}, labels).tolist()
     [-1, 1]
     """
+    if not hasattr(labels, "classes") or not hasattr(labels, "n_tasks"):
+        raise InputError(f"labels are {quote(type(labels).__name__)}; give CrowdLabels, as crowdwise.read_labels does.")
     truth = read_truth(source)
     tasks = positions(truth.tasks, labels.tasks)
     if (tasks < 0).all():
@@ -136,7 +138,16 @@ def add_classes_of_truth(source: Any, labels: CrowdLabels) -> CrowdLabels:
             f"({listing(labels.classes.to_pylist())}). Use the same names in both, or declare all classes with "
             "classes= (on the command line --classes) when reading the labels."
         )
-    classes = union([labels.classes, named.filter(pa.array(~known))])
+    new = named.filter(pa.array(~known))
+    have = {str(name).strip().casefold(): name for name in labels.classes.to_pylist()}
+    twins = [(name, have[key]) for name in new.to_pylist() if (key := str(name).strip().casefold()) in have]
+    if twins:
+        shown = "; ".join(f"{quote(one)} and {quote(other)}" for one, other in twins[:SHOWN])
+        raise InputError(
+            f"Classes of the known truths differ from those of the labels only in case or blanks: {shown}. Write them "
+            "the same way, or declare both with classes= (on the command line --classes) when reading the labels."
+        )
+    classes = union([labels.classes, new])
     was_numbered = pa.types.is_integer(labels.classes.type)
     return replace(labels, classes=parse_integers(as_text(classes)) if was_numbered else classes)
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.unseen_in_columns import drop_unseen, has_unusual_letters, text_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,9 +24,14 @@ __all__ = [
     "parse_integers",
     "plain_arrow_names",
     "positions",
+    "refuse_endless",
     "same_names",
     "union",
 ]
+
+NESTED = (list, tuple, dict, set, frozenset)
+DEEPEST = 16  # lists within lists, of a column that is told apart as such further on
+MOST_FOLLOWED = 1000
 
 
 def as_vocabulary(names: Iterable[Any] | pa.Array, what: str) -> pa.Array:
@@ -39,11 +45,20 @@ def as_vocabulary(names: Iterable[Any] | pa.Array, what: str) -> pa.Array:
         What is being named ("task", "worker", "class"), for the error.
     """
     array = names if isinstance(names, pa.Array) else _from_python(names, what)
-    array = plain_arrow_names(array)
+    try:
+        array = plain_arrow_names(array)
+    except pa.ArrowException as error:  # lists, records, bytes that are no text
+        raise InputError(
+            f"The {what} names cannot be read as text ({array.type}). Give text or whole numbers."
+        ) from error
     if array.null_count:
         raise InputError(f"A {what} name is missing (position {_first_null(array)}). Give every {what} a name.")
-    if pa.types.is_string(array.type) and pc.any(pc.equal(pc.utf8_trim_whitespace(array), "")).as_py():
-        raise InputError(f"A {what} name is empty. Give every {what} a name.")
+    if pa.types.is_string(array.type):
+        seen = drop_unseen(array) if has_unusual_letters(array) else array
+        if pc.any(pc.equal(pc.utf8_trim_whitespace(seen), "")).as_py():
+            raise InputError(f"A {what} name is empty. Give every {what} a name.")
+        if b"\0" in text_bytes(array) and pc.any(pc.match_substring(array, "\0")).as_py():
+            raise InputError(f"A {what} name holds a NUL byte. Clean it: other programs cut a name there.")
     counts = pc.value_counts(array)
     repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
     if len(repeated):
@@ -125,16 +140,43 @@ def _from_python(names: Iterable[Any], what: str) -> pa.Array:
         values = list(names.tolist() if isinstance(names, np.ndarray) else names)
     except TypeError as error:
         raise InputError(f"The {what} names are {quote(names)}; give a list of names.") from error
+    refuse_nested(values, f"The {what} names hold")
     if len({type(value) for value in values}) > 1 and any(isinstance(value, str) for value in values):
         values = [None if _is_missing(value) else str(value) for value in values]
     try:
         return pa.array(values, from_pandas=True)  # NaN is no name
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
+    except (
+        pa.ArrowInvalid,
+        pa.ArrowTypeError,
+        pa.ArrowNotImplementedError,
+        OverflowError,
+        TypeError,
+        UnicodeEncodeError,
+    ):
         pass
     try:
         return pa.array([None if value is None else str(value) for value in values])
     except Exception as error:
         raise InputError(f"The {what} names cannot be read: {quote(str(error))}.") from error
+
+
+def refuse_nested(values: list[Any], words: str) -> None:
+    """Refuse lists among names; Arrow ends the process where a list is within itself."""
+    nested = [value for value in values if isinstance(value, NESTED)]
+    if nested:
+        kind = type(nested[0]).__name__
+        raise InputError(f"{words} {quote(nested[0])}, a {kind}. Give plain names, text or numbers.")
+
+
+def refuse_endless(values: Iterable[Any], words: str) -> None:
+    """Refuse a column in which lists or dicts are within themselves, or very deep."""
+    level = [value for value in values if isinstance(value, NESTED)]
+    for _ in range(DEEPEST):
+        inner = [each for value in level for each in (value.values() if isinstance(value, dict) else value)]
+        level = [each for each in inner if isinstance(each, NESTED)][:MOST_FOLLOWED]
+        if not level:
+            return
+    raise InputError(f"{words} lists within lists, more than {DEEPEST} deep. Give plain names, text or numbers.")
 
 
 def _is_missing(value: Any) -> bool:

@@ -54,8 +54,10 @@ def labels_from_matrix(
         columns = matrix.columns
         if {pa.string(), pa.large_string()} & {column.type for column in columns}:  # NumPy writes 1 beside None as 1.0
             columns = [column.cast(pa.string()) for column in columns]
-        matrix = np.column_stack([column.to_numpy() for column in columns])
+        matrix = np.column_stack([column.to_numpy() for column in columns]) if columns else np.empty((0, 0))
     matrix = _as_matrix(matrix)
+    if isinstance(missing, list | tuple | dict | set) or getattr(missing, "ndim", 0):
+        raise InputError(f"missing is {quote(missing)}; it must be one value, the marker of no answer.")
     task, worker = np.nonzero(_mark_answers(matrix, missing))
     matrix = np.asarray(matrix)
     return _labels(
@@ -211,11 +213,16 @@ def _as_matrix(matrix: Any) -> np.ndarray[Any, Any]:
     try:
         if isinstance(matrix, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in matrix):
             matrix = np.ma.stack(matrix)
-        array = np.asanyarray(matrix) if isinstance(matrix, np.ndarray) else np.array(matrix, dtype=_dtype(matrix))
+        dtype = _dtype(matrix) if isinstance(matrix, list | tuple) else None
+        array = np.asanyarray(matrix) if isinstance(matrix, np.ndarray) else np.array(matrix, dtype=dtype)
         if isinstance(array, np.matrix):
             array = np.asarray(array)  # which would stay two-dimensional where one is asked for
     except ValueError as error:
         raise InputError("The rows of the matrix differ in length. Give every task the same columns.") from error
+    except (TypeError, RuntimeError) as error:  # a tensor that NumPy does not take
+        raise InputError(
+            f"{type(matrix).__name__} cannot be read as a matrix ({quote(str(error))}). Give a NumPy array."
+        ) from error
     if array.ndim != 2:
         raise InputError(
             f"A matrix of labels has two dimensions, tasks × workers; this has shape {array.shape}. "
@@ -237,6 +244,8 @@ def _no_cell(cell: Any) -> bool:
 
 
 def _mark_answers(matrix: np.ndarray[Any, Any], missing: Any) -> np.ndarray[Any, Any]:
+    if np.iterable(missing) and not isinstance(missing, str | bytes):
+        raise InputError(f"missing is {quote(missing)}; give the one value that stands for no answer.")
     if isinstance(matrix, np.ma.MaskedArray):
         unmasked: np.ndarray[Any, Any] = _mark_answers(matrix.data, missing) & ~np.ma.getmaskarray(matrix)
         return unmasked
@@ -272,6 +281,8 @@ def _is_whole(matrix: np.ndarray[Any, Any], answered: np.ndarray[Any, Any]) -> b
 def _names(names: Iterable[Any] | None, size: int, what: str) -> pa.Array:
     if names is None:
         return pa.array(np.arange(size))
+    if isinstance(names, str | set | frozenset):
+        raise InputError(f"The {what} names are {quote(names)}, which stand in no order. Give a list of names.")
     vocabulary = as_vocabulary(names, what)
     if len(vocabulary) != size:
         raise InputError(f"The matrix has {size} {what}s, but {len(vocabulary)} names were given for them.")

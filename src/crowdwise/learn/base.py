@@ -13,14 +13,14 @@ import torch
 
 from crowdwise.fitting.base import check_enough_labels
 from crowdwise.fitting.categorical_em import make_fit
-from crowdwise.fitting.crowd_model import CrowdModel
+from crowdwise.fitting.crowd_model import CrowdModel, align_labels
 from crowdwise.fitting.estimator_decorator import estimator
-from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.sklearn_rows import LabelRows
 from crowdwise.labels.table_output import native_table
 from crowdwise.learn.alignment import labels_of_rows, true_classes
+from crowdwise.learn.augmentation import check_augmentable
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.diagnosis import diagnose_fit
 from crowdwise.learn.features import make_features
@@ -28,9 +28,10 @@ from crowdwise.learn.identifiability import warn_if_not_identifiable
 from crowdwise.learn.losses import SMALLEST
 from crowdwise.learn.networks import build_network, check_logits
 from crowdwise.learn.torch_settings import device_name, find_device, find_precision, use_default_torch_settings
+from crowdwise.learn.training_checks import check_training_parameters
 from crowdwise.learn.training_loop import predict_log_probabilities, train
-from crowdwise.learn.training_state import TrainingJob, TrainingPlan
-from crowdwise.learn.worker_models import fit_confusions_to_classifier, smooth_rows, soft_counts
+from crowdwise.learn.training_state import TrainingJob, TrainingPlan, ValidationSet
+from crowdwise.learn.worker_models import smooth_rows, soft_counts
 
 if TYPE_CHECKING:
     from typing import Self
@@ -42,11 +43,9 @@ if TYPE_CHECKING:
     from crowdwise.learn.objective import Objective
     from crowdwise.learn.training_state import TrainingState
 
-__all__ = ["Learner"]
+__all__ = ["REFINED", "Learner"]
 
-SCHEDULES = ("constant", "cosine", "step")
-PRECISIONS = ("auto", "32-true", "64-true", "16-mixed", "bf16-mixed")  # no "bf16-true": it loses Adam's small steps
-DEVICES = ("auto", "cpu", "cuda", "mps")
+REFINED = "refined_confusion"  # name among the arrays that a fit keeps apart
 FEWEST_HELD_OUT = 5  # labels: fewer cannot tell one epoch from another
 FASTEST = 0.05  # Adam moves a logit by about the rate at each step: faster, a few batches would swap classes
 _one_at_a_time = RLock()  # fits in other threads would draw from the same, one random state of torch
@@ -72,7 +71,8 @@ class Learner(CrowdModel):
     ----------
     network
         None for what suits the features (an MLP for rows, a CNN for images); "linear", "mlp", "cnn", "cnn-pooled",
-        "resnet-18", "resnet-50", "vgg-16"; or a torch module that returns logits, of which a copy is trained.
+        "resnet-9", "resnet-18", "resnet-50", "vgg-16"; or a torch module that returns logits, of which a copy is
+        trained.
     epochs
         Passes over the tasks, at least 1; None for about 4,000 steps, between 10 and 200 epochs.
     batch_size
@@ -84,12 +84,17 @@ class Learner(CrowdModel):
     weight_decay
         Adam's L2 penalty on the network, at least 0.
     schedule
-        "constant", "cosine" (to zero) or "step" (a tenth at each quarter of the epochs).
+        "constant", "cosine" (to zero), "step" (a tenth at each quarter of the epochs), "drop" (a tenth in the last
+        quarter), "one-cycle" (up for three tenths of the epochs, then down to zero) or "plateau" (a tenth after each
+        ten epochs that were no better by what the epoch is chosen by or, where nothing is held out, by the loss).
     clip
         Largest norm of a gradient, above 0; None for no clipping.
     held_out
         Share of the tasks whose labels choose the best epoch instead of being learnt from, in [0, 0.5]. With 0, or with
         very few labels, the last epoch is taken. Not used when `fit` is given a validation set.
+    keep_epoch
+        "best", or "last", whatever labels held out or a validation set say: what a network ends as that learns the
+        workers' mistakes by heart.
     patience
         Stop after so many epochs without improvement, at least 1; None never stops early.
     precision
@@ -102,6 +107,9 @@ class Learner(CrowdModel):
         Folder that keeps the last finished epoch. A fit with the same settings goes on from what it finds there.
     random_state
         Same number, same answer.
+    augment
+        How images are changed at random whenever they are met in training: "flip" (mirrored or not), "flip-shift" (and
+        moved by up to an eighth), "flip-rotate" (and turned by up to 45°); None for as they are.
 
     Attributes
     ----------
@@ -112,13 +120,12 @@ class Learner(CrowdModel):
     prior_ : (K,)
         Mean of the posterior.
     confusion_ : (M, K, K) [worker, truth, label]
-        As the method models it, brought to where it goes with the chosen classifier, if it lags behind; counted with
-        the posterior, where the method does not model workers.
+        As the method models it; counted with the posterior, where the method does not model workers.
     skill_ : (M,)
         Chance that a worker is right.
     history_
         Table with a row for each epoch: loss, held_out (mean log-probability of the labels held out, or what the
-        method says instead), accuracy (on a validation set), learning_rate, seconds.
+        method says instead), accuracy and forecast (on a validation set), learning_rate, seconds.
     best_epoch_ : int
         The epoch whose weights were kept, from 1.
     shape_ : tuple
@@ -155,16 +162,29 @@ class Learner(CrowdModel):
     schedule: str = "constant"
     clip: float | None = None
     held_out: float = 0.1
+    keep_epoch: str = "best"
     patience: int | None = None
     precision: str = "32-true"
     device: str = "auto"
     devices: int = 1
     checkpoint: str | Path | None = None
     random_state: int = 0
+    augment: str | None = None
+
+    @classmethod
+    def default_worker_rate(cls, learning_rate: float) -> float:
+        """Rate of the workers' parameters where `worker_learning_rate` is None.
+
+        Parameters
+        ----------
+        learning_rate
+            That of the network.
+        """
+        return max(min(cls.workers_faster * learning_rate, FASTEST), learning_rate)
 
     # ---- fitting ----------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, labels: Any, *, tasks: Any = None, valid: tuple[Any, Any] | None = None) -> Self:
+    def fit(self, X: Any, labels: Any, *, tasks: Any = None, valid: tuple[Any, ...] | None = None) -> Self:
         """Learn a classifier and the workers from features and crowd labels; no truth is needed.
 
         Parameters
@@ -180,26 +200,36 @@ class Learner(CrowdModel):
             labels name tasks by row number, 0, 1, 2, ….
         valid
             Features and true classes (by name) to choose the best epoch by, as papers do; by default labels held out.
+            With crowd labels of these tasks as a third, `history_` has the accuracy of both together, `forecast`.
         """
         self._check_parameters()
         features = make_features(X)
         answers = labels_of_rows(labels, features, tasks)
         check_enough_labels(answers)
-        validation = None
-        if valid is not None:
-            if not isinstance(valid, tuple | list) or len(valid) != 2:
-                raise InputError(f"valid is {quote(valid)}; it must be a pair, features and true classes.")
-            held = make_features(valid[0])
-            if held.shape != features.shape:
-                raise InputError(f"valid has features of shape {held.shape}, the training tasks of {features.shape}.")
-            validation = (held, true_classes(valid[1], answers.classes, len(held)))
+        if self.augment is not None:
+            check_augmentable(features.shape)
+        validation = None if valid is None else self._validation_set(valid, features, answers)
         with _one_at_a_time, use_default_torch_settings():
             self._train(features, answers, validation)
         return self
 
-    def _train(
-        self, features: Features, answers: CrowdLabels, validation: tuple[Features, torch.Tensor] | None
-    ) -> None:
+    @staticmethod
+    def _validation_set(valid: Any, features: Features, answers: CrowdLabels) -> ValidationSet:
+        if not isinstance(valid, tuple | list) or len(valid) not in (2, 3):
+            raise InputError(
+                f"valid is {quote(valid)}; it must be a pair, features and true classes, and may have crowd labels as "
+                "a third."
+            )
+        held = make_features(valid[0])
+        if held.shape != features.shape:
+            raise InputError(f"valid has features of shape {held.shape}, the training tasks of {features.shape}.")
+        truth = true_classes(valid[1], answers.classes, len(held))
+        if len(valid) == 2:
+            return ValidationSet(held, truth)
+        labels = labels_of_rows(valid[2], held, new=True)
+        return ValidationSet(held, truth, Crowd(align_labels(labels, answers.workers, answers.classes)))
+
+    def _train(self, features: Features, answers: CrowdLabels, validation: ValidationSet | None) -> None:
         labelled = np.flatnonzero(answers.labels_per_task > 0)
         kept, out = self._split(answers, labelled, validation is not None)
         training = np.zeros(answers.n_tasks, np.bool_)
@@ -218,7 +248,7 @@ class Learner(CrowdModel):
                 hidden[out] = True
                 job.held_crowd = Crowd(answers.keep_tasks(hidden))
                 job.held_tasks = torch.as_tensor(out)
-            chosen = "held_out" if validation is None else f"accuracy on {len(validation[0])} tasks"
+            chosen = "held_out" if validation is None else f"accuracy on {len(validation.truth)} tasks"
             own = {"features": features.digest(), "valid": chosen} if self.checkpoint is not None else {}
             state = train(job, replace(self._plan(), own=self._fingerprint(answers) | own))
         self._finish(features, answers, classifier, objective, state)
@@ -255,21 +285,22 @@ class Learner(CrowdModel):
         with torch.no_grad():
             settled = objective.settle(log_f)
             modelled = objective.confusion()
-            if modelled is None:
-                confusion = smooth_rows(soft_counts(crowd, log_f.exp()))
-            else:
-                confusion = fit_confusions_to_classifier(crowd, log_f) if objective.lags else modelled
-            table = torch.cat([confusion, confusion.mean(dim=0, keepdim=True)])
+            refined = self._refine_confusion(crowd, log_f)
+            confusion = smooth_rows(soft_counts(crowd, log_f.exp())) if modelled is None else modelled
+            used = confusion if refined is None else refined
+            table = torch.cat([used, used.mean(dim=0, keepdim=True)])
             if settled is None:
                 settled = objective.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)
             posterior = settled.exp().double()
             if modelled is None:
-                confusion = smooth_rows(soft_counts(crowd, posterior))
+                used = confusion = smooth_rows(soft_counts(crowd, posterior))
             columns = {name: column.double().numpy() for name, column in objective.task_columns().items()}
         shares = (posterior / posterior.sum(dim=1, keepdim=True)).numpy()
         # Where workers are not modelled, the classifier predicts their labels rather than the truth.
         alone = None if modelled is None else log_f.double().exp().numpy()
-        fit = replace(make_fit(answers, shares, confusion.double().numpy(), alone), task_columns=columns)
+        fit = replace(make_fit(answers, shares, used.double().numpy(), alone), task_columns=columns)
+        if refined is not None:
+            fit = replace(fit, confusion=_normalise_rows(confusion), extra={REFINED: _normalise_rows(refined)})
         self._remember(answers, fit)
         self.history_ = native_table(history, answers.kind)
         if modelled is not None:
@@ -296,7 +327,7 @@ class Learner(CrowdModel):
             log_f = self._forecast(features)
             if labels is not None:
                 crowd = Crowd(self._align_labels(labels_of_rows(labels, features, tasks, new=True)))
-                table = torch.as_tensor(self._append_unknown_worker(self.confusion_), dtype=log_f.dtype)
+                table = torch.as_tensor(self._append_unknown_worker(self._confusion_for_labels), dtype=log_f.dtype)
                 log_f = self.module_.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)
         self._refuse_missing_probabilities(log_f)
         given = log_f.double().exp()
@@ -327,7 +358,8 @@ class Learner(CrowdModel):
         y
             True classes by name, one for each row: the score is the share of them that is predicted. Or crowd labels
             of the rows (`CrowdLabels`, or rows of them as `CrowdLabels.as_rows` gives): the score is the mean
-            log-probability of a label, Σ P(class | features) P(label | class, worker), the last by `confusion_`.
+            log-probability of a label, Σ P(class | features) P(label | class, worker), the last by `confusion_`, or by
+            `refined_confusion_`, where there is one.
         """
         self._check_fitted()
         if not isinstance(y, CrowdLabels | LabelRows):
@@ -336,7 +368,7 @@ class Learner(CrowdModel):
         answers = self._align_labels(labels_of_rows(y, make_features(X), new=True))
         if answers.n_labels == 0:
             raise InputError("There are no labels to score the predictions by.")
-        said = self._append_unknown_worker(self.confusion_)[answers.worker, :, answers.label]
+        said = self._append_unknown_worker(self._confusion_for_labels)[answers.worker, :, answers.label]
         chance = (self.predict_proba(X)[answers.task] * said).sum(axis=1)
         return float(np.log(np.maximum(chance, SMALLEST)).mean())
 
@@ -376,6 +408,18 @@ class Learner(CrowdModel):
         """
         return self._make_objective(crowd, classifier, features)
 
+    @property
+    def _confusion_for_labels(self) -> FloatArray:
+        """The matrices (M, K, K) that labels are read by, and skills computed from."""
+        return self.confusion_
+
+    def _refine_confusion(self, crowd: Crowd, log_f: torch.Tensor) -> torch.Tensor | None:  # noqa: ARG002
+        """Matrices (M, K, K) that go better with the chosen classifier (N, K) than the method's own; None for no such.
+
+        A method that has some is a `ConfusionLearner`.
+        """
+        return None
+
     def _check(self) -> None:
         """Refuse parameters of the method's own."""
 
@@ -411,38 +455,14 @@ class Learner(CrowdModel):
     def _plan(self) -> TrainingPlan:
         shared = {name: getattr(self, name) for name in SHARED if name != "checkpoint"}
         if self.worker_learning_rate is None:
-            faster = min(self.workers_faster * self.learning_rate, FASTEST)
-            shared["worker_learning_rate"] = max(faster, self.learning_rate)
+            shared["worker_learning_rate"] = self.default_worker_rate(self.learning_rate)
         shared["precision"] = find_precision(self.precision, self.device)
         checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
         shared = {name: value.item() if isinstance(value, np.generic) else value for name, value in shared.items()}
         return TrainingPlan(**shared, checkpoint=checkpoint, name=self.slug)
 
     def _check_parameters(self) -> None:
-        if self.epochs is not None:
-            check_count("epochs", self.epochs)
-        check_count("batch_size", self.batch_size, high=2**31 - 1)
-        check_number("learning_rate", self.learning_rate, low=0, above=True)
-        if self.worker_learning_rate is not None:
-            check_number("worker_learning_rate", self.worker_learning_rate, low=0, above=True)
-        check_number("weight_decay", self.weight_decay, low=0)
-        check_choice("schedule", self.schedule, SCHEDULES)
-        if self.clip is not None:
-            check_number("clip", self.clip, low=0, above=True)
-        check_number("held_out", self.held_out, low=0, high=0.5)
-        if self.patience is not None:
-            check_count("patience", self.patience)
-        check_choice("precision", self.precision, PRECISIONS)
-        check_choice("device", self.device, DEVICES)
-        if self.device not in ("auto", find_device(self.device).type):
-            raise InputError(f"device is {self.device!r}, but torch finds no such device here. Use device='auto'.")
-        check_count("devices", self.devices, high=2**31 - 1)
-        check_count("random_state", self.random_state, low=0, high=2**63 - 1)
-        path = self.checkpoint
-        if path is not None and not (
-            isinstance(path, str | Path) and str(path) not in ("", ".") and "\0" not in str(path)
-        ):
-            raise InputError(f"checkpoint is {quote(path)}; it must be the name of a folder.")
+        check_training_parameters(self)
         self._check()
 
     def _check_shape(self, features: Features) -> None:
@@ -454,3 +474,9 @@ class Learner(CrowdModel):
                 f"Column {at + 1} of the features is {quote(features.columns[at])}; in training it was "
                 f"{quote(self.columns_[at])}. Give the same columns in the same order."
             )
+
+
+def _normalise_rows(confusion: torch.Tensor) -> FloatArray:
+    """In double precision, where rows of single precision do not quite sum to one."""
+    rows: FloatArray = (confusion.double() / confusion.double().sum(dim=2, keepdim=True)).numpy()
+    return rows

@@ -87,13 +87,14 @@ def batches(features: Features, crowd: Crowd, order: Tensor, size: int | list[in
     parts = torch.split(order, size)
     counts = crowd.ptr[order + 1] - crowd.ptr[order]
     ends = counts.cumsum(0)
-    edge = torch.repeat_interleave(crowd.ptr[order] - (ends - counts), counts)
-    edge += torch.arange(len(edge), device=edge.device)
-    place = torch.cat([torch.arange(len(part), device=order.device) for part in parts])
-    owner = torch.repeat_interleave(place, counts)
-    worker, label = crowd.worker[edge], crowd.label[edge]
     lasts = torch.tensor([len(part) for part in parts]).cumsum(0) - 1
     cuts = [0, *ends[lasts.to(ends.device)].tolist()]
+    # Told how many labels there are, torch need not ask the device once more.
+    edge = torch.repeat_interleave(crowd.ptr[order] - (ends - counts), counts, output_size=cuts[-1])
+    edge += torch.arange(len(edge), device=edge.device)
+    place = torch.cat([torch.arange(len(part), device=order.device) for part in parts])
+    owner = torch.repeat_interleave(place, counts, output_size=cuts[-1])
+    worker, label = crowd.worker[edge], crowd.label[edge]
     for number, (tasks, x) in enumerate(zip(parts, features.batches(order, size), strict=True)):
         labels = slice(cuts[number], cuts[number + 1])
         yield Batch(x, tasks, owner[labels], worker[labels], label[labels], edge[labels])

@@ -13,19 +13,21 @@ Information Sciences 64.
 | q(truth) ∝ f · exp(E[log π] + Σ_w E[log θ[w, truth, l]]), message passing | `BayesDgcObjective.posterior_of` |
 | E[log] of Dirichlets | `worker_models.dirichlet_logs` |
 | β[w] ← (1 − ρ) β[w] + ρ (α + n_w / b_w · counts of the batch), b_w of their n_w labels being in it | `step_workers` |
-| γ ← (1 − ρ) γ + ρ (γ₀ + N · mean of q over the batch) | `step_shares` |
+| γ ← (1 − ρ) γ + ρ (γ₀ + N · mean of q over the batch) | `step_shares`, with a `share_prior` |
 | the classifier: the bound's gradient, which at the best q is that of cross-entropy to q | `losses.cross_entropy_to` |
 
 A step costs O(labels of the batch × K²) and a copy of β, O(M K²), beside the network.
 
 Departures: the paper was not at hand. Model and updates are second hand: from its abstract, from section 3.1 and table
-1 of Kim et al. 2022, and from what the authors' program computes. There, too, f and π are multiplied without dividing
-by their sum over classes, so that common classes count twice; the natural gradients are the ones above divided by n_w
-and N, scaled by a constant and given to Adam, and a pre-training on the consensus of labels alone comes first. Here,
-natural gradients are followed as they are, with one step size; a worker who is not in the batch is left as they are,
-where the program draws them to the prior; and there is no pre-training. The program expects 5 right answers and 2 of
-each wrong label of every worker; here (2, 1) in all, as in `deep-mf`. With several devices, all keep the first one's β
-and γ.
+1 of Kim et al. 2022, and from what the authors' program computes. There f and π are multiplied without dividing by
+their sum over classes, so that common classes count twice. Where labels are few and the prior of the workers is weak,
+this runs away: a class that is a little ahead in q is ahead in π, hence in q, until all tasks have it. By default the
+shares are therefore even and not learnt, as in Kim et al.'s program, where this method is a baseline; `share_prior`
+learns them. The program's natural gradients are the ones above divided by n_w and N, scaled by a constant and given to
+Adam, and a pre-training on the consensus of labels alone comes first. Here, natural gradients are followed as they are,
+with one step size; a worker who is not in the batch is left as they are, where the program draws them to the prior; and
+there is no pre-training. The program expects 5 right answers and 2 of each wrong label of every worker; here (2, 1) in
+all, as in `deep-mf`. With several devices, all keep the first one's β and γ.
 """
 
 from __future__ import annotations
@@ -91,14 +93,15 @@ class BayesDgcObjective(Objective):
     alpha: Tensor
     answers: Tensor
 
-    def __init__(self, crowd: Crowd, alpha: Any, pseudo: float, step: float) -> None:
+    def __init__(self, crowd: Crowd, alpha: Any, pseudo: float | None, step: float) -> None:
         super().__init__(crowd)
         rows = torch.as_tensor(confusion_pseudo_counts(alpha, crowd.n_classes), dtype=torch.float32)
         self.pseudo, self.step = pseudo, step
         self.n_labelled = int((crowd.ptr[1:] > crowd.ptr[:-1]).sum())
         self.register_buffer("alpha", rows)
         self.register_buffer("beta", rows.repeat(crowd.n_workers, 1, 1))
-        self.register_buffer("gamma", torch.full((crowd.n_classes,), pseudo + self.n_labelled / crowd.n_classes))
+        share = 1.0 if pseudo is None else pseudo + self.n_labelled / crowd.n_classes
+        self.register_buffer("gamma", torch.full((crowd.n_classes,), share))
         self.register_buffer("answers", torch.bincount(crowd.worker, minlength=crowd.n_workers), persistent=False)
 
     def posterior_of(self, log_f: Tensor, owner: Tensor, log_said: Tensor) -> Tensor:
@@ -117,7 +120,8 @@ class BayesDgcObjective(Objective):
             q = self.posterior_of(log_f, batch.owner, said).exp()
             if self.training and len(batch):
                 self.beta = step_workers(self.beta, self.alpha, q, batch, self.answers, self.step)
-                self.gamma = step_shares(self.gamma, self.pseudo, q, self.n_labelled, self.step)
+                if self.pseudo is not None:
+                    self.gamma = step_shares(self.gamma, self.pseudo, q, self.n_labelled, self.step)
         return cross_entropy_to(q.to(seen.logits.dtype), seen.logits)
 
     def confusion(self) -> Tensor:
@@ -151,8 +155,9 @@ class BayesDgc(Learner):
     alpha : pair (α₁, α₂) above 0, or an array (K, K) [truth, label]
         Pseudo-counts of right and of wrong answers of every worker, (2, 1) where None; α₂ is spread over the wrong
         labels.
-    share_prior : float, above 0
-        Pseudo-count of each class in the prior of the class shares.
+    share_prior : float, above 0, or None
+        Pseudo-count of each class in the prior of the class shares, which are then learnt. None: shares are even, and
+        the classifier alone says which classes are common.
     step : float, above 0, at most 1
         Step size ρ of the natural gradients. 1 forgets all but the last batch; a small one averages over 1/ρ batches.
 
@@ -165,8 +170,9 @@ class BayesDgc(Learner):
 
     Notes
     -----
-    When it fails: a prior that is far from the crowd; rare classes, which the shares make rarer. Mean field is too sure
-    of itself, and nothing bounds the classifier's word as `trust` does for `deep-mf`.
+    When it fails: a prior that is far from the crowd; with `share_prior`, few labels and rare classes, which the shares
+    make rarer still, until one class is left. Mean field is too sure of itself, and nothing bounds the classifier's
+    word as `trust` does for `deep-mf`.
 
     Given labels of new tasks, `predict_proba` is q with the posteriors learnt; a worker unknown to the model counts as
     the average of its crowd.
@@ -184,11 +190,12 @@ class BayesDgc(Learner):
     alternates = True
 
     alpha: Any = None
-    share_prior: float = 1.0
+    share_prior: float | None = None
     step: float = 0.1
 
     def _check(self) -> None:
-        check_number("share_prior", self.share_prior, low=0, above=True)
+        if self.share_prior is not None:
+            check_number("share_prior", self.share_prior, low=0, above=True)
         check_number("step", self.step, low=0, high=1, above=True)
 
     def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002

@@ -36,7 +36,7 @@ def clip_probabilities(f: Tensor, highest: float) -> Tensor:
     return f / f.sum(dim=1, keepdim=True)
 
 
-def limit_trust(log_f: Tensor, q: Tensor, crowd: Crowd, trust: float) -> Tensor:
+def limit_trust(log_f: Tensor, trust: float, crowd: Crowd, q: Tensor | None) -> Tensor:
     """Priors of the tasks' truths for an E-step (N, K), in double precision: clipped f, or uniform.
 
     Uniform, where the classifier's cross-entropy to q is no less than that of q's own mean: an untrained network says
@@ -47,9 +47,11 @@ def limit_trust(log_f: Tensor, q: Tensor, crowd: Crowd, trust: float) -> Tensor:
     ----------
     log_f : (N, K)
     q : (N, K)
-        The last posterior, or shares of votes; only tasks with labels count.
+        The last posterior, or shares of votes; only tasks with labels count. None: clipped f, whatever it says.
     """
     f = clip_probabilities(log_f.double().softmax(dim=1), trust)
+    if q is None:
+        return f
     labelled = crowd.ptr[1:] > crowd.ptr[:-1]
     target = q[labelled].double()
     by_classifier = (target * f[labelled].clamp(min=SMALLEST).log()).sum(dim=1).mean()

@@ -24,9 +24,9 @@ a softmax that starts a little nearer to even, where Tanno et al.'s softplus sta
 
 Departures: Ibrahim et al. 2025 do not say how A is kept on the simplex or where it starts. Here it starts at `start` on
 the diagonal, because the order of the classes is only pinned by the start. |S| is the number of labels in a batch, so
-that labels of a batch with fewer of them count a little more. After training, the matrices are brought to where they go
-with the chosen epoch's classifier (`catch_up`): that is chosen for its own sake, often before they have come far from
-their start.
+that labels of a batch with fewer of them count a little more. After training, `ConfusionLearner` makes matrices that go
+with the chosen epoch's classifier beside the learnt ones: the epoch is chosen for the classifier's sake, often before
+they have come far from their start.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ import torch
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import MATRICES
 from crowdwise.fitting.parameter_checks import check_number
-from crowdwise.learn.base import Learner
+from crowdwise.learn.confusion_learner import ConfusionLearner
 from crowdwise.learn.losses import coupled_cross_entropy, divide_by_labels
 from crowdwise.learn.objective import ConfusionObjective
 from crowdwise.learn.worker_models import SoftmaxConfusions
@@ -73,7 +73,7 @@ class CoupledObjective(ConfusionObjective):
 
 
 @estimator
-class CoupledCrossEntropy(Learner):
+class CoupledCrossEntropy(ConfusionLearner):
     """A classifier and confusion matrices at once, by the cross-entropy of the labels alone.
 
     Works with a single label for each task.

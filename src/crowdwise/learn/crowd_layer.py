@@ -12,6 +12,7 @@ F. Rodrigues and F. C. Pereira (2018), "Deep learning from crowds", AAAI.
 | f_r(σ) = W^r σ; w^r ⊙ σ; σ + b^r; w^r ⊙ σ + b^r | `layer_scores` |
 | softmax cross-entropy, labels that are missing masked | `CrowdLayerObjective.loss`: labels there are, no mask |
 | start at the identity: W = I, w = 1, b = 0 | `start="identity"` |
+| appendix D of Kim et al. 2022, W = δ·I | `delta`, for MW |
 | (2) of Cao et al. 2019, its start there on CIFAR-10 | `start="labels"`, for MW |
 
 A step costs O(labels of the batch × K²) beside the network.
@@ -29,7 +30,7 @@ from torch import nn
 
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import MATRICES
-from crowdwise.fitting.parameter_checks import check_choice
+from crowdwise.fitting.parameter_checks import check_choice, check_number
 from crowdwise.labels.errors import InputError
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import divide_by_tasks
@@ -68,12 +69,12 @@ def layer_scores(f: Tensor, matrix: Tensor | None, scale: Tensor | None, shift: 
 class CrowdLayerObjective(Objective):
     """Cross-entropy of the labels, through the layers of their workers."""
 
-    def __init__(self, crowd: Crowd, kind: str, start: str) -> None:
+    def __init__(self, crowd: Crowd, kind: str, start: str, delta: float = 1.0) -> None:
         super().__init__(crowd)
         shape = (crowd.n_workers, crowd.n_classes)
         self.matrix = self.scale = self.shift = None
         if kind == "MW":
-            identity = torch.eye(crowd.n_classes, device=self.device).repeat(crowd.n_workers, 1, 1)
+            identity = delta * torch.eye(crowd.n_classes, device=self.device).repeat(crowd.n_workers, 1, 1)
             self.matrix = nn.Parameter(identity if start == "identity" else vote_confusions(crowd, SMOOTHING).log())
         if kind in ("VW", "VW+B"):
             self.scale = nn.Parameter(torch.ones(shape, device=self.device))
@@ -119,6 +120,8 @@ class CrowdLayer(Learner):
         or "VW+B".
     start
         "identity", or "labels": log-confusions counted with the shares of the votes, which kind "MW" alone can take.
+    delta
+        δ, at least 0: matrices start from δ times the identity, where they start from it.
 
     Notes
     -----
@@ -136,12 +139,14 @@ class CrowdLayer(Learner):
 
     kind: str = "MW"
     start: str = "identity"
+    delta: float = 1.0
 
     def _check(self) -> None:
         check_choice("kind", self.kind, KINDS)
+        check_number("delta", self.delta, low=0)
         check_choice("start", self.start, STARTS)
         if self.start == "labels" and self.kind != "MW":
             raise InputError(f"start='labels' fills matrices; kind {self.kind!r} has none. Use kind='MW'.")
 
     def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
-        return CrowdLayerObjective(crowd, self.kind, self.start)
+        return CrowdLayerObjective(crowd, self.kind, self.start, self.delta)

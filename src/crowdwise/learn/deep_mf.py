@@ -25,8 +25,10 @@ these two methods minimise has the logarithm outside, −log E_f[θ], and by Jen
 With a point for each matrix and the *best* q(truth), the bound is log Σ_k f[k] Π_w θ[w, k, l]: minus the coupled
 cross-entropy exactly where a task has one label.
 
-Departures: one update of q and β before each epoch of minibatches (`sweeps`), where Kim et al. 2022 train on all tasks
-at once. A classifier that explains the last q worse than class shares do is left out of the E-step:
+Departures: one update of q and β before each epoch (`sweeps`), which is of minibatches unless `batch_size` holds all
+tasks, as Kim et al. 2022 train. The E-step sees the classifier without dropout, and the loss has f unclipped; the
+authors' program makes one pass for both, with dropout, and clips f in the loss as well. A classifier that explains the
+last q worse than class shares do is left out of the E-step, unless `skip_untrained` is False:
 `classifier_trust.limit_trust` says why. At the end, q and β are brought to rest with the final classifier. The bound's
 first occurrence of f is the clipped one.
 """
@@ -40,7 +42,7 @@ from torch.distributions import Dirichlet, kl_divergence
 
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import ALTERNATION
-from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
+from crowdwise.fitting.parameter_checks import check_choice, check_count, check_flag, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.classifier_trust import check_trust, clip_probabilities, limit_trust
 from crowdwise.learn.losses import SMALLEST, cross_entropy_to
@@ -134,16 +136,18 @@ class DeepMeanFieldObjective(Objective):
     q: Tensor
     counts: Tensor
 
-    def __init__(self, crowd: Crowd, workers: DirichletWorkers, *, trust: float, sweeps: int) -> None:
+    def __init__(
+        self, crowd: Crowd, workers: DirichletWorkers, *, trust: float, sweeps: int, skip_untrained: bool
+    ) -> None:
         super().__init__(crowd)
         check_trust(trust, crowd.n_classes)
-        self.workers, self.trust, self.sweeps = workers, trust, sweeps
+        self.workers, self.trust, self.sweeps, self.skip_untrained = workers, trust, sweeps, skip_untrained
         self.register_buffer("q", crowd.task_vote_shares())
         self.register_buffer("counts", torch.zeros(crowd.n_workers, crowd.n_classes, crowd.n_classes))
 
     def begin_epoch(self, epoch: int, forecast: Callable[[], Tensor]) -> None:  # noqa: ARG002
         """Algorithm 1, lines 2 and 3, and β of line 4."""
-        log_f = limit_trust(forecast(), self.q, self.crowd, self.trust).log()
+        log_f = self._task_log_prior(forecast())
         for _ in range(self.sweeps):
             self._sweep(log_f)
 
@@ -154,7 +158,7 @@ class DeepMeanFieldObjective(Objective):
     def settle(self, log_f: Tensor) -> Tensor:
         """Log q of all tasks, brought to rest with the final classifier."""
         # The votes of tasks that were held out are new, and their workers' counts with them.
-        log_f = limit_trust(log_f, self.q, self.crowd, self.trust).log()
+        log_f = self._task_log_prior(log_f)
         kept, self.counts = self.counts.dtype, self.counts.double()
         before = -torch.inf
         for _ in range(MOST_SWEEPS):
@@ -177,6 +181,10 @@ class DeepMeanFieldObjective(Objective):
         return log_posterior_given_labels(
             clip_probabilities(log_f.exp(), self.trust).log(), owner, logs[worker, :, label]
         )
+
+    def _task_log_prior(self, log_f: Tensor) -> Tensor:
+        """What the E-step takes from the classifier (N, K)."""
+        return limit_trust(log_f, self.trust, self.crowd, self.q if self.skip_untrained else None).log()
 
     def _sweep(self, log_f: Tensor) -> Tensor:
         """(27), then (29); gives q in double precision."""
@@ -211,6 +219,9 @@ class DeepMeanField(Learner):
     trust : float, from 1/K to 1
         Kim et al.'s c: a class probability of the classifier above it counts as `trust` in the E-step. 1 believes the
         classifier's word; 1/K ignores it.
+    skip_untrained : bool
+        Leave the classifier out of the E-step while it explains the last q no better than class shares do. False: use
+        it from the first epoch on, as Kim et al. 2022.
     sweeps : int
         Updates of truths and workers before each epoch, at least 1.
 
@@ -237,13 +248,17 @@ class DeepMeanField(Learner):
     prior: str = "dirichlet"
     alpha: Any = None
     trust: float = 0.9
+    skip_untrained: bool = True
     sweeps: int = 1
 
     def _check(self) -> None:
         check_choice("prior", self.prior, PRIORS)
         check_number("trust", self.trust, low=0, high=1, above=True)
+        check_flag("skip_untrained", self.skip_untrained)
         check_count("sweeps", self.sweeps)
 
     def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         workers = DirichletWorkers(self.alpha, crowd.n_classes, coin=self.prior == "one-coin")
-        return DeepMeanFieldObjective(crowd, workers, trust=self.trust, sweeps=self.sweeps)
+        return DeepMeanFieldObjective(
+            crowd, workers, trust=self.trust, sweeps=self.sweeps, skip_untrained=self.skip_untrained
+        )

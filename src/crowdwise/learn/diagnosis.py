@@ -36,7 +36,7 @@ def _diagnose_history(model: Learner, as_options: bool) -> list[str]:
         rate = "--learning-rate" if as_options else "learning_rate"
         return [f"The loss ended in no number. Give a smaller {rate}."]
     measured = {"held_out", "accuracy"} & set(_column_names(model.history_))
-    if model.best_epoch_ == model.n_epochs_ and measured:
+    if model.best_epoch_ == model.n_epochs_ and measured and model.keep_epoch == "best":
         more = "with --epochs" if as_options else "(epochs)"
         return [f"The last of {model.n_epochs_:,} epochs was the best. Give more {more}."]
     return []

@@ -10,7 +10,7 @@ S. Albarqouni et al. (2016), "AggNet", IEEE TMI 35 (a network); algorithm 2 of R
 
 | algorithm 2 of Tanno et al. 2019 | here |
 |---|---|
-| q⁰ = mean labels | `batches.Crowd.task_vote_shares` |
+| q⁰ = mean labels | `start_posterior`: `batches.Crowd.task_vote_shares` |
 | M-step for θ: −Σ q log f, G iterations | `losses.cross_entropy_to`, the epochs of a step; or `fit_weighted` |
 | M-step for A: counts with q | `m_step` |
 | E-step: q ∝ f Π A | `e_step` |
@@ -21,7 +21,9 @@ An epoch costs nothing beside the network, a step one pass of the network over a
 Departures: counts are smoothed (`smoothing`), for an empty row would have no value, and a zero, once there, would never
 leave again. The posterior that is reported uses the last classifier and A, as algorithm 2's last E-step. Tanno et al.
 2019 run few steps of many epochs; here, by default, a step is one epoch, which converges faster and does not let the
-network learn the first, crude posterior by heart.
+network learn the first, crude posterior by heart. Cao et al.'s (2019) program has AggNet so: an epoch of the network,
+then one E-step and one M-step. For cats and dogs that program takes an E-step before the first epoch as well, with
+matrices counted with the votes and no classifier yet: `start="posterior"`.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from torch import nn
 
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import ALTERNATION
-from crowdwise.fitting.parameter_checks import check_count, check_number
+from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.learn.base import Learner
 from crowdwise.learn.batches import Crowd
@@ -57,10 +59,12 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray
     from crowdwise.learn.batches import Batch, NetworkOutput
     from crowdwise.learn.features import Features
+    from crowdwise.learn.training_state import ValidationSet
 
 __all__ = ["GeneralizedEm"]
 
 STEPS_WITH_CLASSIFIER = 50
+STARTS = ("votes", "posterior")
 GAIN = 1e-6  # of log-likelihood, in nats a task, under which EM with a scikit-learn classifier has converged
 
 
@@ -91,18 +95,25 @@ def begins_step(epoch: int, n_epochs: int, steps: int | None) -> bool:
     return epoch > 0 and epoch * number // n_epochs > (epoch - 1) * number // n_epochs
 
 
+def start_posterior(crowd: Crowd, start: str, smoothing: float) -> Tensor:
+    """q⁰ (N, K): the shares of the votes, or their posterior with matrices counted with them and even classes."""
+    votes = crowd.task_vote_shares()
+    if start == "votes":
+        return votes
+    return e_step(torch.zeros_like(votes), crowd, m_step(crowd, votes, smoothing))
+
+
 class EmObjective(Objective):
     """Cross-entropy to the posterior of the last E-step."""
 
     posterior: Tensor
     matrices: Tensor
 
-    def __init__(self, crowd: Crowd, steps: int | None, smoothing: float) -> None:
+    def __init__(self, crowd: Crowd, steps: int | None, smoothing: float, start: str = "votes") -> None:
         super().__init__(crowd)
         self.steps, self.smoothing = steps, smoothing
-        votes = crowd.task_vote_shares()
-        self.register_buffer("posterior", votes)
-        self.register_buffer("matrices", m_step(crowd, votes, smoothing))
+        self.register_buffer("posterior", start_posterior(crowd, start, smoothing))
+        self.register_buffer("matrices", m_step(crowd, self.posterior, smoothing))
 
     def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """The M-step of the classifier: mean over the batch's tasks of −Σ_k q[k] log f[k]."""
@@ -169,6 +180,9 @@ class GeneralizedEm(Learner):
         taken, None for 50: it ends when the log-likelihood hardly gains.
     smoothing
         Answers added to every cell of every matrix, above 0: a Dirichlet(1 + smoothing) prior on its rows.
+    start
+        What the classifier is first trained on: "votes", the shares of the votes, or "posterior", what they become by
+        one E-step with the matrices that go with them. That does not believe workers who say one class of everything.
     classifier
         A scikit-learn classifier with `predict_proba`, whose `fit` takes `sample_weight`: it takes the network's place
         and is fitted anew in each step to all labelled tasks (flattened, not scaled). Parameters of training are not
@@ -199,12 +213,14 @@ class GeneralizedEm(Learner):
 
     steps: int | None = None
     smoothing: float = 0.01
+    start: str = "votes"
     classifier: Any = None
 
     def _check(self) -> None:
         if self.steps is not None:
             check_count("steps", self.steps)
         check_number("smoothing", self.smoothing, low=0, above=True)
+        check_choice("start", self.start, STARTS)
         if self.classifier is None:
             return
         wanted = hasattr(self.classifier, "predict_proba") and not isinstance(self.classifier, type)
@@ -225,15 +241,15 @@ class GeneralizedEm(Learner):
         super().save(folder)
 
     def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
-        return EmObjective(crowd, self.steps, self.smoothing)
+        return EmObjective(crowd, self.steps, self.smoothing, self.start)
 
-    def _train(self, features: Features, answers: CrowdLabels, validation: tuple[Features, Tensor] | None) -> None:
+    def _train(self, features: Features, answers: CrowdLabels, validation: ValidationSet | None) -> None:
         if self.classifier is None:
             super()._train(features, answers, validation)
             return
         if validation is not None:
             raise InputError("A validation set chooses among epochs, of which a scikit-learn classifier has none.")
-        objective = EmObjective(Crowd(answers), self.steps, self.smoothing)
+        objective = EmObjective(Crowd(answers), self.steps, self.smoothing, self.start)
         everyone, labelled = torch.arange(len(features)), np.flatnonzero(answers.labels_per_task)
         x = torch.cat([part.flatten(1) for part in features.batches(everyone, FORWARD)]).numpy()[labelled]
         n_steps = self.steps or STEPS_WITH_CLASSIFIER

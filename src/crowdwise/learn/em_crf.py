@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from crowdwise.learn.batches import Batch, NetworkOutput
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
+    from crowdwise.learn.training_state import ValidationSet
 
 __all__ = ["EmCrf"]
 
@@ -318,7 +319,7 @@ class EmCrf(Learner):
         shares: FloatArray = (given / given.sum(dim=1, keepdim=True)).numpy()
         return shares
 
-    def _train(self, features: Features, answers: CrowdLabels, validation: tuple[Features, Tensor] | None) -> None:
+    def _train(self, features: Features, answers: CrowdLabels, validation: ValidationSet | None) -> None:
         self.sequences_ = read_sequences(self.sequences, answers.tasks)
         super()._train(features, answers, validation)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +16,12 @@ import torch
 from torch.utils.data import Dataset
 
 from crowdwise.labels.columns import Columns, candidates
+from crowdwise.labels.encode import encode
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.files import file_source
 from crowdwise.labels.regular_files import open_regular_file
 from crowdwise.labels.source_location import format_count
-from crowdwise.labels.vocabulary import as_vocabulary, parse_integers
+from crowdwise.labels.vocabulary import as_vocabulary
 from crowdwise.learn.features import HeldFeatures, StreamedFeatures, make_features
 
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ NAMES = ("task", "tasks", "id", "ids", "name", "names")  # arrays of an npz that
 SPARSE = {"data", "shape", "format"}  # what scipy.sparse.save_npz writes
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pnm"}
 EIGHT_BITS = {"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HSV"}
+UNNAMED = re.compile(r"|Unnamed: \d+")  # as pandas calls a column of none
 GREY = {"1", "L", "LA", "La"}
 MOST_HELD = 2**30  # bytes of images that are kept in memory; more are read from the disk as they are needed
 
@@ -107,15 +111,23 @@ def _npz(path: Path, key: str | None) -> Features:
             return make_features(_load_array(lambda: sparse.load_npz(file), path))
         # Every array is read: the axes of one are not known before.
         arrays = {name: _load_array(lambda name=name: stored[name], path) for name in stored.files}
+    strange = [name for name, values in arrays.items() if not isinstance(values, np.ndarray)]
+    if strange:
+        raise InputError(f"{quote(str(path))} holds {listing(strange)}, which NumPy did not write. Save arrays alone.")
     values = arrays[_chosen_key(arrays, key, path)]
     features = make_features(values)
-    named = [name for name in NAMES if name in arrays and arrays[name].ndim == 1]
+    named = [name for name in NAMES if name in arrays and _is_column(arrays[name])]
     if not named:
         return features
-    names = arrays[named[0]]
+    names = arrays[named[0]].reshape(-1)
     if len(names) != len(features):
         raise InputError(f"{path}: {named[0]} names {len(names)} rows, but there are {len(features)}.")
     return _set_row_names(features, names)
+
+
+def _is_column(values: Any) -> bool:
+    """Whether an array has one entry a row."""
+    return bool(values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1))
 
 
 def _chosen_key(arrays: dict[str, Any], key: str | None, path: Path) -> str:
@@ -123,7 +135,9 @@ def _chosen_key(arrays: dict[str, Any], key: str | None, path: Path) -> str:
         if key not in arrays:
             raise InputError(f"{path} has no array {quote(key)}; it has {listing(arrays)}.")
         return key
-    several = [name for name, values in arrays.items() if values.ndim >= 2]
+    several = [
+        name for name, values in arrays.items() if values.ndim >= 2 and not (name in NAMES and _is_column(values))
+    ]
     if "X" in several:
         return "X"
     if len(several) != 1:
@@ -149,9 +163,18 @@ def _table(source: str | Path) -> Features:
     wanted = [name for name in columns.names if name not in task]
     if len(set(columns.names)) < len(columns.names):
         raise InputError(f"{origin} has columns of the same name. Rename them so that each name occurs once.")
+    unnamed = [name for name in wanted if UNNAMED.fullmatch(name)]
+    if unnamed:
+        raise InputError(
+            f"{origin} has a column without a name ({listing(unnamed)}), as pandas writes the numbers of rows. Leave "
+            "it out (to_csv(index=False)), or give it a name if it is a feature."
+        )
     if not wanted:
         raise InputError(f"{origin} has no columns but {listing(columns.names)}. Features are columns of numbers.")
     table = columns.read_whole_columns(columns.names)
+    if len({len(column) for column in table.values()}) > 1:
+        sizes = ", ".join(f"{quote(name)} {len(column):,}" for name, column in table.items())
+        raise InputError(f"{origin}: all columns must have the same length; the rows are {sizes}.")
     values = np.column_stack([_numbers(table[name], name, origin) for name in wanted])
     if not len(values):
         raise InputError(f"{origin} has columns but no rows. Give a row for each task.")
@@ -159,8 +182,8 @@ def _table(source: str | Path) -> Features:
     features.columns = tuple(wanted)
     if not task:
         return features
-    names = table[task[0]].combine_chunks()
-    return _set_row_names(features, parse_integers(names) if columns.text else names)
+    names = encode(table[task[0]], "task", name=task[0], place=columns.place, text=columns.text)
+    return _set_row_names(features, names.names.take(pa.array(names.codes)))
 
 
 def _numbers(column: pa.ChunkedArray, name: str, origin: str) -> Any:
@@ -226,8 +249,9 @@ def _images(folder: Path, image_size: int | None) -> Features:
     files = sorted(file for file in every if not any(part[0] == "." for part in file.relative_to(folder).parts))
     if not files:
         raise InputError(f"The folder {quote(str(folder))} holds no images ({', '.join(sorted(SUFFIXES))}).")
-    if image_size is not None and not 1 <= image_size <= 4096:
-        raise InputError(f"The image size is {image_size}; it must be from 1 to 4096 pixels.")
+    whole = isinstance(image_size, Integral) and not isinstance(image_size, bool)
+    if image_size is not None and not (whole and 1 <= image_size <= 4096):
+        raise InputError(f"The image size is {quote(image_size)}; it must be a whole number from 1 to 4096 pixels.")
     size, mode = _common_size_and_mode(files, image_size)
     dataset = _Images(files, size, mode)
     bytes_needed = len(files) * size[0] * size[1] * len(mode)

@@ -25,8 +25,8 @@ than classes or the classifier says the same of all (the authors' programs drop 
 the number of tasks: that would only add a constant, K log B. The authors choose λ on a validation set with the truth,
 from {0.1, 0.2} for LabelMe in their published program and 0.01 in that of their later COINNet; here it is 0.01 and
 chosen by no truth.
-After training, the matrices are brought to where they go with the chosen epoch's classifier (`catch_up`): that is
-chosen for its own sake, often before they have come far from their start.
+After training, `ConfusionLearner` makes matrices that go with the chosen epoch's classifier beside the learnt ones: the
+epoch is chosen for the classifier's sake, often before they have come far from their start.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import MATRICES, Variant
 from crowdwise.fitting.parameter_checks import check_choice, check_number
-from crowdwise.learn.base import Learner
+from crowdwise.learn.confusion_learner import ConfusionLearner
 from crowdwise.learn.losses import coupled_cross_entropy, divide_by_labels, log_det, volume_of_outputs
 from crowdwise.learn.objective import ConfusionObjective
 from crowdwise.learn.worker_models import Confusions
@@ -75,7 +75,7 @@ class GeoObjective(ConfusionObjective):
 
 
 @estimator
-class GeoCrowdNet(Learner):
+class GeoCrowdNet(ConfusionLearner):
     """A classifier and confusion matrices at once, of which one kind is spread as wide as the labels allow.
 
     Works with a single label for each task.

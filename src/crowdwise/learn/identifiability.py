@@ -35,7 +35,7 @@ def warn_if_not_identifiable(model: Any, answers: CrowdLabels, f: FloatArray) ->
     """
     used = np.flatnonzero(answers.class_shares)
     names = [answers.classes[int(k)].as_py() for k in used]
-    confusion = model.confusion_[:, used][:, :, used]
+    confusion = model._confusion_for_labels[:, used][:, :, used]
     # Matrices that few steps have moved still look like their start; what the classifier's outputs count does not.
     counts = [np.bincount(answers.label, f[answers.task, k], answers.n_classes)[used] for k in used]
     counted = np.array(counts) / np.maximum(np.sum(counts, axis=1, keepdims=True), 1e-12)

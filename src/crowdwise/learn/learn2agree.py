@@ -13,21 +13,24 @@ multiple annotators without objective ground truth".
 |---|---|
 | (1) ŷ = Σ_k G(y^k) y^k, and ỹ by two layers, ReLU and sigmoid | `DistributionalAgreement` |
 | ŷ = ỹ by one layer and a sigmoid | `LinearAgreement` |
-| (2) the AR loss, (3) RMSE | `agreement_cost` |
+| (2) the AR loss, as printed and as a quantile loss, (3) RMSE | `agreement_cost` |
 | (4) regularised probability | `regularise_log_odds`, on the log-odds |
 | (5) focal loss, (6) the mean over each worker's labels, then over workers | `focal_cost`, `mean_over_workers` |
 | (7) γ of each worker | `focal_gammas` |
 | (8) log(1 − κ), then a sigmoid | `kappa_cost` |
-| (9) α | `positive_label_shares` |
+| (9) α, with the weights w of workers | `positive_label_shares` |
 
 A step costs O(labels of the batch × T + B × T × (D + bins)) beside the network, with T = 1 binary task of two classes
 and T = K of more; γ takes O(M T).
 
 Readings, where the paper is not plain. The bins of (1) are said to be 1 apart; as α lies in [0, 1], they are k/n here.
 Equation (7) prints m_k above and n_k below, and explains n_k alone, the labels of the majority class: both are n_k.
-γ is then 1 for balanced answers, and grows to 0.63 N. The sum in (9) is divided by the workers who labelled the task.
-(2) as printed costs nothing where all workers agree (α is 0 or 1): only disagreement teaches the distribution, which
-is also taught through (4), as no gradient is held back: nothing else teaches its two layers. The two losses are added.
+γ is then 1 for balanced answers, and grows to 0.63 N. The sum in (9) is divided by the workers who labelled the task;
+where their weights differ, by the sum of the weights, so that α stays in [0, 1]. (2) as printed costs nothing where all
+workers agree (α is 0 or 1), whatever ŷ is: only disagreement teaches the distribution, which is also taught through
+(4), as no gradient is held back: nothing else teaches its two layers. The quantile loss that the paper says (2) comes
+from has α − ŷ where (2) has ŷ − α, and costs 1 − ŷ at α = 1 and ŷ at α = 0: `agreement_loss="pinball"`. The two
+losses, the classifier's and the stream's, are added.
 Since (4) adds 2λ(ỹ − ½) to the log-odds, and the sigmoid of log(1 − κ) is (1 − κ) / (2 − κ), no logarithm of a small
 number is taken.
 
@@ -39,15 +42,17 @@ mean of the tasks', and the class probabilities are the K regularised ones over 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.functional import logsigmoid
 
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import HEADS
-from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
+from crowdwise.fitting.parameter_checks import as_numbers, check_choice, check_count, check_number
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST
 from crowdwise.learn.networks import representation_width
@@ -94,17 +99,28 @@ def regularise_log_odds(odds: Tensor, indicator: Tensor, strength: float) -> Ten
 # ---- agreement ------------------------------------------------------------------------------------------------------
 
 
-def positive_label_shares(said: Tensor, owner: Tensor, n_tasks: int) -> tuple[Tensor, Tensor]:
-    """Equation (9): share of each task's labels that are positive (B, T), and whether it has any (B,)."""
-    votes = said.new_zeros(n_tasks, said.shape[1]).index_add_(0, owner, said)
-    count = torch.bincount(owner, minlength=n_tasks)
-    return votes / count.clamp(min=1)[:, None], count > 0
+def positive_label_shares(said: Tensor, weight: Tensor, owner: Tensor, n_tasks: int) -> tuple[Tensor, Tensor]:
+    """Equation (9): share of each task's labels that are positive (B, T), and whether it has any (B,).
+
+    Parameters
+    ----------
+    said : (E, T)
+        Whether each label is positive, as numbers.
+    weight : (E,)
+        w of each label's worker, above 0.
+    owner : (E,)
+        Position of each label's task in the batch.
+    """
+    votes = said.new_zeros(n_tasks, said.shape[1]).index_add_(0, owner, weight[:, None] * said)
+    total = weight.new_zeros(n_tasks).index_add_(0, owner, weight)
+    return votes / total.where(total > 0, 1)[:, None], total > 0
 
 
 def agreement_cost(predicted: Tensor, agreement: Tensor, kind: str) -> Tensor:
-    """Equation (2), as the mean over tasks, or (3): what ŷ (B, T) costs, the mean over binary tasks."""
+    """Equation (2), as printed or as a quantile loss, or (3): what ŷ (B, T) costs, the mean over binary tasks."""
     gap = predicted - agreement
-    if kind == "ar":
+    if kind in ("ar", "pinball"):
+        gap = gap if kind == "ar" else -gap
         return torch.maximum(agreement * gap, (agreement - 1) * gap).mean()
     # The root has no gradient at zero; a trace of SMALLEST gives it one.
     return ((gap**2).mean(dim=0) + SMALLEST**2).sqrt().mean()
@@ -195,11 +211,19 @@ class AgreementObjective(Objective):
     """The classifier's cost on all workers' labels, and the agreement stream's."""
 
     gamma: Tensor
+    weights: Tensor
 
     def __init__(
-        self, crowd: Crowd, streams: list[nn.Module], strength: float, agreement_loss: str, classifier_loss: str
+        self,
+        crowd: Crowd,
+        streams: list[nn.Module],
+        strength: float,
+        agreement_loss: str,
+        classifier_loss: str,
+        weights: Tensor | None = None,
     ) -> None:
         super().__init__(crowd)
+        self.register_buffer("weights", torch.ones(crowd.n_workers) if weights is None else weights)
         self.streams = nn.ModuleList(streams)
         self.strength, self.agreement_loss, self.classifier_loss = strength, agreement_loss, classifier_loss
         self.register_buffer("gamma", focal_gammas(crowd))
@@ -219,7 +243,8 @@ class AgreementObjective(Objective):
         said = mark_positive_labels(batch.label, self.crowd.n_classes)
         cost = self.classifier_cost(odds[batch.owner], said, batch.worker)
         if predicted is not None and len(batch.label):
-            agreement, labelled = positive_label_shares(said.to(odds.dtype), batch.owner, len(batch))
+            weight = self.weights[batch.worker].to(odds.dtype)
+            agreement, labelled = positive_label_shares(said.to(odds.dtype), weight, batch.owner, len(batch))
             cost = cost + agreement_cost(predicted[labelled], agreement[labelled], self.agreement_loss)
         return cost
 
@@ -262,8 +287,9 @@ class LearnToAgree(Learner):
         regression), or "none": every worker's labels are fitted with the same classifier loss (Wang et al.'s
         learn-from-all).
     agreement_loss
-        "ar" (equation 2) or "rmse" (equation 3); None for the one that suits the stream: "ar" for distributional,
-        "rmse" for linear.
+        "ar" (equation 2 as printed, which costs nothing where all workers agree), "pinball" (the quantile loss that
+        equation 2 comes from, which does) or "rmse" (equation 3); None for the one that suits the stream: "ar" for
+        distributional, "rmse" for linear.
     classifier_loss
         "balanced-ce" (equations 5 to 7), "ce" (the same with γ = 0) or "weighted-kappa" (equation 8; a batch must hold
         both classes of a worker's labels for them to teach anything).
@@ -271,6 +297,9 @@ class LearnToAgree(Learner):
         λ of equation (4), at least 0: the log-odds are moved by up to λ. 3 in the paper.
     bins
         n of equation (1), at least 1; 10 and 5 in the paper.
+    worker_weights
+        w of equation (9), one number above 0 for each worker in the order of `labels.workers`: how much their labels
+        count in what the stream learns as agreement. None for 1 each, as in the paper.
 
     Notes
     -----
@@ -306,11 +335,12 @@ class LearnToAgree(Learner):
     classifier_loss: str = "balanced-ce"
     strength: float = 3.0
     bins: int = 10
+    worker_weights: Any = None
 
     def _check(self) -> None:
         check_choice("stream", self.stream, tuple(STREAMS))
         if self.agreement_loss is not None:
-            check_choice("agreement_loss", self.agreement_loss, ("ar", "rmse"))
+            check_choice("agreement_loss", self.agreement_loss, ("ar", "pinball", "rmse"))
         check_choice("classifier_loss", self.classifier_loss, ("balanced-ce", "ce", "weighted-kappa"))
         check_number("strength", self.strength, low=0)
         check_count("bins", self.bins)
@@ -323,4 +353,16 @@ class LearnToAgree(Learner):
             for _ in range(n_streams)
         ]
         loss = self.agreement_loss or STREAMS[self.stream]
-        return AgreementObjective(crowd, streams, self.strength, loss, self.classifier_loss)
+        weights = self._weights_of_workers(crowd.n_workers)
+        return AgreementObjective(crowd, streams, self.strength, loss, self.classifier_loss, weights)
+
+    def _weights_of_workers(self, n_workers: int) -> Tensor | None:
+        if self.worker_weights is None:
+            return None
+        given = as_numbers(self.worker_weights, "worker_weights")
+        if given.shape != (n_workers,) or not (np.isfinite(given) & (given > 0)).all():
+            raise InputError(
+                f"worker_weights is {quote(self.worker_weights)}; it must be {n_workers} numbers above 0, one for each "
+                "worker."
+            )
+        return torch.as_tensor(given, dtype=torch.float32)

@@ -24,10 +24,10 @@ Departures:
 - Equation (2) divides by all tasks, each of which every worker has labelled. Here a worker's row is divided by the
   tasks that *they* labelled: otherwise their silence would speak against a class. It is smoothed by `smoothing` answers
   like the crowd's, where equation (2) has log 0.
-- The start is divided by the mean number of labels of a task, so that the aggregator begins as the *mean* of its
-  workers' opinions, not as their sum. The sum is naive Bayes: with many workers it is sure from the first step, its
-  softmax has no gradient left, and what a hundred copies of a coin said stands for ever (example E.2). Weights of the
-  full size are then learnt. `start="sum"` is equation (2) as it is printed.
+- `start="mean"`, which is ours, divides equation (2) by the mean number of labels of a task, so that the aggregator
+  begins as the *mean* of its workers' opinions, not as their sum. The sum is naive Bayes: with many workers it is sure
+  from the first step, its softmax has no gradient left, and what a hundred copies of a coin said stands for ever
+  (example E.2). Weights of the full size must then be learnt, which takes many steps at the paper's rate of 1e-4.
 - The definition in appendix C.1 has its arguments the other way round: what (1) attains is Σ V f(U/V), which for KL is
   Shannon's mutual information.
 - Mutual information does not know the classes' names: f and g may both be right but for a permutation. Before each
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 __all__ = ["MaxMig"]
 
 DIVERGENCES = ("kl", "pearson", "js")
-STARTS = ("mean", "sum")
+STARTS = ("sum", "mean")
 MOST_PAIRED = 2048  # tasks held out that are paired at one time
 LOG_2 = 0.6931471805599453
 
@@ -214,8 +214,8 @@ class MaxMig(Learner):
     smoothing
         Answers like the crowd's that are added to each row of the matrices the weights start from, above 0.
     start
-        "mean": at first the aggregator is the mean of the workers' log-odds. "sum": their sum, as in the paper, which
-        many workers who copy each other can make sure of what is wrong before anything is learnt.
+        "sum": at first the aggregator is the sum of the workers' log-odds, equation (2) of the paper, which many
+        workers of one opinion can make sure of what is wrong before anything is learnt. "mean": their mean.
 
     Notes
     -----
@@ -226,7 +226,7 @@ class MaxMig(Learner):
     The weights W are in `module_.weights` (M, K, K) [worker, truth, label]; a worker who adds nothing to the others has
     equal columns. Output `module_.order[k]` of `network_` is class k.
 
-    Where `worker_learning_rate` is None it is `learning_rate`, as in 001.
+    Where `worker_learning_rate` is None it is `learning_rate`, as for cats and dogs in Cao et al. 2019.
     """
 
     slug = "max-mig"
@@ -238,7 +238,7 @@ class MaxMig(Learner):
     divergence: str = "kl"
     prior: Any = "uniform"
     smoothing: float = 1.0
-    start: str = "mean"
+    start: str = "sum"
 
     def _check(self) -> None:
         check_choice("divergence", self.divergence, DIVERGENCES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -40,7 +40,6 @@ class Objective(nn.Module):
     """
 
     n_epochs: int
-    lags: ClassVar[bool] = False  # whether small steps bring its matrices to their place, later than the classifier
 
     def __init__(self, crowd: Crowd) -> None:
         super().__init__()
@@ -141,8 +140,6 @@ class Objective(nn.Module):
 
 class ConfusionObjective(Objective):
     """Base of objectives that learn a matrix of each worker by small steps, together with the classifier."""
-
-    lags: ClassVar[bool] = True
 
     def __init__(self, crowd: Crowd, workers: nn.Module) -> None:
         super().__init__(crowd)

@@ -31,7 +31,7 @@ from crowdwise.fitting.saving import (
 from crowdwise.labels.atomic_output import replace_folder
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, quote
-from crowdwise.labels.regular_files import open_regular_file
+from crowdwise.labels.regular_files import as_folder, open_regular_file
 from crowdwise.labels.table_output import native_table
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.features import HeldFeatures
@@ -67,7 +67,7 @@ def save(model: Learner, folder: str | Path) -> None:
         if name in own and own[name].shape == value.shape
     }
     _check_network_unchanged(model)
-    with replace_folder(Path(folder)) as draft:
+    with replace_folder(as_folder(folder)) as draft:
         more = {"state": sorted(state), "best_epoch": model.best_epoch_, "n_epochs": model.n_epochs_}
         write_model(model, draft, room="learn", network=network, **more)
         _save_tensors(model.network_.state_dict(), draft / WEIGHTS)

@@ -16,27 +16,30 @@ regularized estimation of annotator confusion", CVPR.
 | listing 2, ρ = 6·I − 5, softplus, rows normalised | `worker_models.Confusions` |
 | listing 3, probabilities clipped at 1e-10 | `losses.SMALLEST` |
 | (35) of Kim et al. 2022, + λ tr(log A) | `trace_penalty` with `log=True` |
+| appendix D of Kim et al. 2022, softmax(δ·I) | `SoftmaxConfusions`, with `delta` |
 
 A step costs O(labels of the batch × K) beside the network, and O(M K²) for the matrices, the penalty and Adam.
 
 Departures: the penalty is λ times the *mean* of the workers' traces, as in listing 1, where equation (4) has their sum:
 with cross-entropy as a mean over tasks, a sum would swamp it as soon as there are many workers. Listing 3's upper clip
 at 0.9999999 is left out: it has no gradient to spare.
-After training, the matrices are brought to where they go with the chosen epoch's classifier (`catch_up`): that is
-chosen for its own sake, often before they have come far from their start.
+After training, `ConfusionLearner` makes matrices that go with the chosen epoch's classifier beside the learnt ones: the
+epoch is chosen for the classifier's sake, often before they have come far from their start.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import MATRICES
 from crowdwise.fitting.parameter_checks import check_flag, check_number
-from crowdwise.learn.base import Learner
+from crowdwise.learn.confusion_learner import ConfusionLearner
 from crowdwise.learn.losses import SMALLEST, divide_by_tasks, label_probability
 from crowdwise.learn.objective import ConfusionObjective
-from crowdwise.learn.worker_models import Confusions
+from crowdwise.learn.worker_models import Confusions, SoftmaxConfusions
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,10 +60,14 @@ def trace_penalty(diagonal: Tensor, *, log: bool) -> Tensor:
 class TraceObjective(ConfusionObjective):
     """Coupled cross-entropy and λ times the mean trace."""
 
-    workers: Confusions
+    workers: Confusions | SoftmaxConfusions
 
-    def __init__(self, crowd: Crowd, strength: float, *, log: bool) -> None:
-        super().__init__(crowd, Confusions(crowd.n_workers, crowd.n_classes))
+    def __init__(self, crowd: Crowd, strength: float, *, log: bool, delta: float | None = None) -> None:
+        workers: Confusions | SoftmaxConfusions = Confusions(crowd.n_workers, crowd.n_classes)
+        if delta is not None:
+            start = (delta * torch.eye(crowd.n_classes)).softmax(dim=1)
+            workers = SoftmaxConfusions(start.repeat(crowd.n_workers, 1, 1))
+        super().__init__(crowd, workers)
         self.strength, self.log = strength, log
 
     def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
@@ -72,7 +79,7 @@ class TraceObjective(ConfusionObjective):
 
 
 @estimator
-class TraceRegularized(Learner):
+class TraceRegularized(ConfusionLearner):
     """A classifier and confusion matrices at once, the matrices with the smallest trace that explains the labels.
 
     Works with a single label for each task.
@@ -89,6 +96,9 @@ class TraceRegularized(Learner):
         λ, at least 0; 0 is coupled cross-entropy from the same start. Too large, and the matrices diffuse.
     log
         Penalise the trace of log A, equation (35) of Kim et al. 2022, instead of A's.
+    delta
+        δ, at least 0: matrices are softmax(ρ), from ρ = δ·I, as in appendix D of Kim et al. 2022. None: softplus of ρ,
+        rows normalised, from ρ = 6·I − 5, as in Tanno et al. 2019.
 
     Notes
     -----
@@ -101,10 +111,13 @@ class TraceRegularized(Learner):
 
     strength: float = 0.01
     log: bool = False
+    delta: float | None = None
 
     def _check(self) -> None:
         check_number("strength", self.strength, low=0)
         check_flag("log", self.log)
+        if self.delta is not None:
+            check_number("delta", self.delta, low=0)
 
     def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
-        return TraceObjective(crowd, self.strength, log=self.log)
+        return TraceObjective(crowd, self.strength, log=self.log, delta=self.delta)

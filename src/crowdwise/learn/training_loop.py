@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 import tempfile
 import time
 import warnings
@@ -23,10 +24,12 @@ from torch.nn.parallel import DistributedDataParallel
 
 from crowdwise.fitting.progress_bar import show_progress
 from crowdwise.labels.errors import InputError
+from crowdwise.learn.augmentation import augment_images
 from crowdwise.learn.batches import NetworkOutput, batches
 from crowdwise.learn.checkpoints import Checkpoint
 from crowdwise.learn.losses import SMALLEST
-from crowdwise.learn.training_state import TrainingState
+from crowdwise.learn.torch_settings import find_device
+from crowdwise.learn.training_state import TrainingState, ValidationSet
 from crowdwise.learn.worker_models import smooth_rows, soft_counts_rows
 
 if TYPE_CHECKING:
@@ -45,6 +48,7 @@ __all__ = ["Diverged", "predict_log_probabilities", "train"]
 # Hints for those who write loops; whoever fits a model can do nothing with them.
 logging.getLogger("lightning.fabric.utilities.rank_zero").setLevel(logging.WARNING)
 BRIEF = "bf16-mixed"
+FEW = 8  # processes that any CPU may be asked for
 FORWARD = 1024  # tasks at a time where no gradient is needed
 _NEW_NAME = "forward_sync_buffers"  # torch 2.13 renamed it
 _SYNC = _NEW_NAME if _NEW_NAME in signature(DistributedDataParallel).parameters else "broadcast_buffers"
@@ -62,9 +66,11 @@ class _Pair(nn.Module):
         self.classifier, self.objective = classifier, objective
         self.tally: Tensor | None = None
         self.mixed = False
+        self.augment: str | None = None
 
     def forward(self, batch: Batch) -> Tensor:
-        seen = self.classifier.logits_and_representation(batch.x)
+        x = batch.x if self.augment is None else augment_images(batch.x, self.augment)
+        seen = self.classifier.logits_and_representation(x)
         if not self.mixed:
             return self._loss(seen, batch)
         with torch.autocast(batch.x.device.type, enabled=False):  # as the classifier does, which is not asked here
@@ -82,6 +88,7 @@ def train(job: TrainingJob, plan: TrainingPlan) -> TrainingState:
     """Minimise the objective; leaves the chosen epoch's weights in the classifier and the objective."""
     job.objective.n_epochs = plan.n_epochs(len(job.tasks))
     if plan.devices > 1:
+        _check_devices(plan)
         # What an E-step leaves in buffers is the same everywhere; sending it around at every step would be waste.
         spread: dict[str, Any] = {_SYNC: False, "find_unused_parameters": True}
         strategy = DDPStrategy(start_method="spawn", **spread)
@@ -94,6 +101,14 @@ def train(job: TrainingJob, plan: TrainingPlan) -> TrainingState:
                 raise InputError(message) if ours else error from error
             return errand.result()
     return _run(_fabric(plan), job, plan)
+
+
+def _check_devices(plan: TrainingPlan) -> None:
+    """Refuse more devices than there are, and on the CPU more processes than it has room for."""
+    kind = find_device(plan.device).type
+    most = torch.cuda.device_count() if kind == "cuda" else 1 if kind == "mps" else max(os.cpu_count() or 1, FEW)
+    if plan.devices > most:
+        raise InputError(f"devices is {plan.devices}; with device={plan.device!r} there may be {most} here.")
 
 
 def _fabric(plan: TrainingPlan, strategy: Any = "auto") -> Fabric:
@@ -155,7 +170,7 @@ def _run(fabric: Fabric, job: TrainingJob, plan: TrainingPlan) -> TrainingState:
                 # Chance depends on the seed, the epoch and the device alone: a resumed run meets the same.
                 torch.manual_seed(((plan.random_state * 1_000_003 + epoch) * 1_009 + fabric.global_rank + 1) % 2**63)
                 pair.objective.begin_epoch(epoch, predict_all_tasks)
-                steps.scale_learning_rates(plan.rate_at(epoch, n_epochs))
+                steps.scale_learning_rates(plan.rate_at(epoch, n_epochs, _scores_of_epochs(state)))
                 if pair.tally is not None:
                     pair.tally.zero_()
                 pair.train()
@@ -172,7 +187,7 @@ def _run(fabric: Fabric, job: TrainingJob, plan: TrainingPlan) -> TrainingState:
                     break
                 state.history.append(row)
                 state.epoch = epoch + 1
-                if score > state.best_score:
+                if score > state.best_score or plan.keep_epoch == "last":
                     state.best_score, state.best_epoch = score, epoch + 1
                     state.best = {name: value.detach().clone() for name, value in pair.state_dict().items()}
                 advance(loss)
@@ -248,7 +263,8 @@ def _pair_modules(job: TrainingJob, plan: TrainingPlan, device: torch.device, dt
     pair = _Pair(job.classifier, job.objective).to(device, dtype)
     pair.mixed = plan.precision == "16-mixed"
     pair.classifier.brief = plan.precision == BRIEF
-    if pair.objective.confusion() is None and job.held_crowd is not None:
+    pair.augment = plan.augment
+    if pair.objective.confusion() is None and (job.held_crowd or (job.valid and job.valid.crowd)):
         shape = (crowd.n_workers, crowd.n_classes, crowd.n_classes)
         pair.tally = torch.zeros(shape, dtype=torch.float32, device=device)
     return pair
@@ -262,8 +278,13 @@ def _move_job(job: TrainingJob, device: torch.device, dtype: torch.dtype) -> Tra
         tasks=job.tasks.to(device),
         held_crowd=None if job.held_crowd is None else job.held_crowd.to(device),
         held_tasks=None if job.held_tasks is None else job.held_tasks.to(device),
-        valid=None if job.valid is None else (job.valid[0].to(device, dtype), job.valid[1].to(device)),
+        valid=None if job.valid is None else _move_validation_set(job.valid, device, dtype),
     )
+
+
+def _move_validation_set(valid: ValidationSet, device: torch.device, dtype: torch.dtype) -> ValidationSet:
+    crowd = None if valid.crowd is None else valid.crowd.to(device)
+    return ValidationSet(valid.features.to(device, dtype), valid.truth.to(device), crowd)
 
 
 def _combine_device_counts(pair: _Pair, fabric: Fabric) -> None:
@@ -287,7 +308,8 @@ def _share_scores(scores: dict[str, float], fabric: Fabric) -> dict[str, float]:
 
 
 def _is_finite(pair: _Pair) -> bool:
-    return all(bool(parameter.isfinite().all()) for parameter in pair.parameters())
+    # One answer for all parameters: a GPU that others use as well is slow to give each.
+    return bool(torch.stack([parameter.isfinite().all() for parameter in pair.parameters()]).all())
 
 
 def _say_diverged(state: TrainingState, plan: TrainingPlan) -> None:
@@ -326,20 +348,37 @@ def _epoch_scores(pair: _Pair, job: TrainingJob, features: Features) -> dict[str
             own = pair.objective.held_out(log_f, crowd)
             scores["held_out"] = float(own) if own is not None else _held_out_log_probability(pair, log_f, crowd)
     if job.valid is not None:
-        valid, truth = job.valid
-        guess = predict_log_probabilities(
+        valid, truth, crowd_of_valid = job.valid
+        log_f = predict_log_probabilities(
             pair.classifier, pair.objective, valid, torch.arange(len(valid), device=device)
-        ).argmax(dim=1)
-        scores["accuracy"] = float((guess == truth).float().mean())
+        )
+        scores["accuracy"] = float((log_f.argmax(dim=1) == truth).float().mean())
+        if crowd_of_valid is not None:
+            crowd, confusion = crowd_of_valid, _matrices_of_epoch(pair)
+            table = torch.cat([confusion, confusion.mean(dim=0, keepdim=True)]).to(log_f.dtype)
+            with torch.no_grad():
+                log_q = pair.objective.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)
+            scores["forecast"] = float((log_q.argmax(dim=1) == truth).float().mean())
     return scores
 
 
-def _held_out_log_probability(pair: _Pair, log_f: Tensor, crowd: Crowd) -> float:
-    """Mean log-probability of labels through the workers' matrices, counted in training where the method has none."""
+def _scores_of_epochs(state: TrainingState) -> list[float]:
+    """What the epochs so far are compared by; where nothing is held out, the loss."""
+    return [row.get("accuracy", row.get("held_out", -row["loss"])) for row in state.history]
+
+
+def _matrices_of_epoch(pair: _Pair) -> Tensor:
+    """The workers' matrices (M, K, K), counted in training where the method has none."""
     confusion = pair.objective.confusion()
     if confusion is None and pair.tally is not None:
         confusion = smooth_rows(pair.tally)
     assert confusion is not None  # noqa: S101 (the tally is kept where a method has no matrices)
+    return confusion.detach()
+
+
+def _held_out_log_probability(pair: _Pair, log_f: Tensor, crowd: Crowd) -> float:
+    """Mean log-probability of labels through the workers' matrices."""
+    confusion = _matrices_of_epoch(pair)
     said = confusion.to(log_f.dtype)[crowd.worker, :, crowd.label]
     chance = (log_f.exp()[crowd.task] * said).sum(dim=1).clamp(min=SMALLEST)
     return float(chance.log().mean())

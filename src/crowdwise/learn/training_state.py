@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from crowdwise.learn.networks import Classifier
     from crowdwise.learn.objective import Objective
 
-__all__ = ["TrainingJob", "TrainingPlan", "TrainingState"]
+__all__ = ["TrainingJob", "TrainingPlan", "TrainingState", "ValidationSet"]
 
 STEPS_BY_DEFAULT = 4000
 FEWEST_EPOCHS, MOST_EPOCHS = 10, 200
+WARM_UP = 0.3  # of the epochs in which "one-cycle" raises the rate, as in torch's OneCycleLR
+PLATEAU = 10  # epochs without improvement after which "plateau" divides the rate by ten (Wang et al. 2023)
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,10 @@ class TrainingPlan:
     precision: str
     device: str
     devices: int
+    keep_epoch: str
     patience: int | None
     random_state: int
+    augment: str | None = None
     checkpoint: Path | None = None
     name: str = ""
     own: dict[str, str] = field(default_factory=dict)  # what else a checkpoint must agree with
@@ -49,13 +53,46 @@ class TrainingPlan:
         steps = -(-n_tasks // self.batch_size)
         return min(max(STEPS_BY_DEFAULT // steps, FEWEST_EPOCHS), MOST_EPOCHS)
 
-    def rate_at(self, epoch: int, n_epochs: int) -> float:
-        """Share of the first learning rate used in an epoch; "step" divides by ten each quarter (Tanno et al. 2019)."""
+    def rate_at(self, epoch: int, n_epochs: int, scores: list[float] | None = None) -> float:
+        """Share of the first learning rate used in an epoch; "step" divides by ten each quarter (Tanno et al. 2019).
+
+        Parameters
+        ----------
+        scores
+            Of the epochs before, the higher the better, which "plateau" goes by.
+        """
+        if self.schedule == "one-cycle":
+            done = (epoch + 0.5) / n_epochs
+            falling = (done - WARM_UP) / (1 - WARM_UP)
+            return done / WARM_UP if falling < 0 else 0.5 * (1 + math.cos(math.pi * falling))
+        if self.schedule == "plateau":
+            return float(0.1 ** count_plateaus(scores or []))
         if self.schedule == "cosine":
             return 0.5 * (1 + math.cos(math.pi * epoch / n_epochs))
         if self.schedule == "step":
             return float(0.1 ** (4 * epoch // n_epochs))
+        if self.schedule == "drop":
+            return 0.1 if 4 * epoch >= 3 * n_epochs else 1.0
         return 1.0
+
+
+def count_plateaus(scores: list[float]) -> int:
+    """How often `PLATEAU` epochs in a row were no better than the best before them."""
+    count, waited, best = 0, 0, -math.inf
+    for score in scores:
+        waited = 0 if score > best else waited + 1
+        best = max(best, score)
+        if waited == PLATEAU:
+            count, waited = count + 1, 0
+    return count
+
+
+class ValidationSet(NamedTuple):
+    """Tasks with their true classes, which choose the epoch, and what the crowd says of them, where it is asked."""
+
+    features: Features
+    truth: Tensor
+    crowd: Crowd | None = None
 
 
 @dataclass
@@ -69,7 +106,7 @@ class TrainingJob:
     tasks: Tensor  # positions of the training tasks
     held_crowd: Crowd | None = None  # labels of tasks held out
     held_tasks: Tensor | None = None
-    valid: tuple[Features, Tensor] | None = None  # features and true classes
+    valid: ValidationSet | None = None
 
 
 @dataclass

@@ -113,6 +113,11 @@ class SoftmaxConfusions(nn.Module):
         """All matrices (M, K, K)."""
         return self.rho.softmax(dim=-1)
 
+    def label_entries_and_diagonal(self, worker: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
+        """A[worker, :, label] of labels (E, K), and the diagonals of all matrices (M, K)."""
+        matrices: Tensor = self()
+        return matrices[worker, :, label], matrices.diagonal(dim1=1, dim2=2)
+
 
 def log_posterior_given_labels(log_f: Tensor, owner: Tensor, log_said: Tensor) -> Tensor:
     """Normalised log f(x) + Σ over a task's labels of log P(label | truth): (B, K).

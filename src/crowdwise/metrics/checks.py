@@ -66,6 +66,7 @@ def class_positions(given: npt.ArrayLike, what: str) -> IntArray:
             "Turn names into positions with crowdwise.truth_codes(truth, labels) first."
         )
     if array.dtype.kind == "f":
+        array = array.astype(np.float64)  # 16 bits hold no number as large as the limit
         array = np.where(np.isnan(array), UNKNOWN, array)
         _refuse(array, array != np.floor(array), what, "class positions are whole numbers")
     _refuse(array, array < UNKNOWN, what, "class positions start at 0, and -1 stands for unknown")
@@ -159,7 +160,7 @@ def _check_any_known(true: IntArray) -> BoolArray:
 def _numbers(array: npt.NDArray[Any], what: str) -> FloatArray:
     try:
         return np.array([np.nan if value is None else float(value) for value in array])
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
             f"{what} must hold class positions (0, 1, …; -1 or None for unknown): {quote(str(error))}. "
             "Turn names into positions with crowdwise.truth_codes(truth, labels) first."

@@ -9,6 +9,7 @@ import numpy as np
 from crowdwise.labels.bio_tags import OUTSIDE, parse_tag
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.sequences import Sequences
+from crowdwise.metrics.checks import as_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -92,7 +93,7 @@ def _all_text(names: Iterable[Any]) -> bool:
 def _sequences(given: Any, n_tasks: int) -> Sequences:
     if given is None:
         return Sequences(np.arange(n_tasks), np.unique([0, n_tasks]))
-    found = given if isinstance(given, Sequences) else _group_tasks(np.asarray(given))
+    found = given if isinstance(given, Sequences) else _group_tasks(as_array(given, "sequences"))
     if found.order.size != n_tasks:
         raise InputError(f"sequences speak of {found.order.size} tasks and truth of {n_tasks}; give the same tasks.")
     return found
@@ -102,7 +103,10 @@ def _group_tasks(names: npt.NDArray[Any]) -> Sequences:
     """Tasks of the same sequence together, in the order given."""
     if names.ndim != 1:
         raise InputError(f"sequences must name one sequence for each task; its shape is {quote(names.shape)}.")
-    _, codes = np.unique(names, return_inverse=True)
+    try:
+        _, codes = np.unique(names, return_inverse=True)
+    except TypeError as error:  # numbers and text together, or nothing
+        raise InputError(f"sequences cannot be told apart: {quote(str(error))}. Name all of them as text.") from error
     return Sequences(np.argsort(codes, kind="stable"), np.append(0, np.cumsum(np.bincount(codes))))
 
 

@@ -74,6 +74,8 @@ def plot_model(model: Any, what: str = "overview", **options: Any) -> Chart | al
         "overview" (how sure the consensus is, and the map of workers), "confidence", "workers", "confusion" (of the
         whole crowd, or of `worker=`) or "calibration" (with `truth=`, or on the gold of the fit).
     """
+    if not isinstance(what, str):
+        raise InputError(f"There is no chart {quote(what)}; give the name of one.")
     if what == "overview":
         return alt.hconcat(plot_confidence(model), plot_worker_map(model))
     kinds: dict[str, Callable[..., Chart]] = {

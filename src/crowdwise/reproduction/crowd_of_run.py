@@ -15,14 +15,16 @@ from crowdwise.metrics.identifiability_conditions import find_non_dominant
 from crowdwise.simulate.crowds import simulate
 
 if TYPE_CHECKING:
+    from crowdwise.labels.types import IntArray
     from crowdwise.simulate.simulation import Simulation
 
-__all__ = ["TEST_SEED", "alter_crowd", "draw_crowd", "majority_labels"]
+__all__ = ["TEST_SEED", "alter_crowd", "draw_crowd", "majority_labels", "true_labels"]
 
 TEST_SEED = 1_000_000  # added to a run's seed for what the crowd says of the test tasks
 SPAMMER_SEED = 2_000_000  # the same for what is done to a real crowd
+COLLUDER_SEED = 3_000_000
 DRAWS = 100  # of a crowd, until it is diagonally dominant
-OURS = ("name", "dominant", "only", "voted")  # what is said of a crowd besides the parameters of its simulation
+OURS = ("name", "dominant", "only", "voted", "true")  # what is said of a crowd besides the parameters of its simulation
 
 
 def draw_crowd(crowd: dict[str, Any], seed: int, truth: Any) -> Simulation:
@@ -55,7 +57,10 @@ def _keep_kind(drawn: Simulation, kind: str) -> Simulation:
 
 
 def alter_crowd(labels: CrowdLabels, crowd: dict[str, Any], seed: int) -> CrowdLabels:
-    """A real crowd of which each worker answers fewer tasks, and extreme spammers answer all."""
+    """A real crowd of which each worker answers fewer tasks, and extreme spammers answer all; or one of its workers."""
+    if "busiest" in crowd:
+        order = np.argsort(-labels.labels_per_worker, kind="stable")
+        return labels.keep(labels.worker == order[crowd["busiest"] - 1])
     rng = np.random.default_rng(seed + SPAMMER_SEED)
     if "tasks_per_worker" in crowd:
         order = rng.permutation(labels.n_labels)
@@ -79,6 +84,38 @@ def alter_crowd(labels: CrowdLabels, crowd: dict[str, Any], seed: int) -> CrowdL
     )
 
 
+def add_colluders(
+    labels: CrowdLabels, truth: IntArray, crowd: dict[str, Any], seed: int
+) -> tuple[CrowdLabels, tuple[str, ...] | None]:
+    """A real crowd of which some workers collude, as `simulate.adversaries.colluders` do; and the kind of each worker.
+
+    `colluders` is their share, `p_corr` the chance that they agree on the same wrong answer to a task; otherwise they
+    give the truth, where it is known. With `only`, the labels of the others are dropped. None where there is no share.
+    """
+    if "colluders" not in crowd:
+        return labels, None
+    rng = np.random.default_rng(seed + COLLUDER_SEED)
+    bad = np.zeros(labels.n_workers, np.bool_)
+    active = np.flatnonzero(labels.labels_per_worker)
+    bad[rng.permutation(active)[: round(crowd["colluders"] * active.size)]] = True
+    known = np.where(truth >= 0, truth, rng.integers(labels.n_classes, size=truth.size))
+    wrong = (known + rng.integers(1, labels.n_classes, truth.size)) % labels.n_classes
+    answer = np.where(rng.random(truth.size) < crowd["p_corr"], wrong, known)
+    altered = CrowdLabels.from_codes(
+        labels.task,
+        labels.worker,
+        np.where(bad[labels.worker], answer[labels.task], labels.label),
+        tasks=labels.tasks,
+        workers=labels.workers,
+        classes=labels.classes,
+        on_duplicate="all",
+    )
+    kinds = tuple(np.where(bad, "colluder", "honest").tolist())
+    if "only" in crowd:
+        altered = altered.keep((bad == (crowd["only"] == "colluder"))[altered.worker])
+    return altered, kinds
+
+
 def majority_labels(labels: CrowdLabels) -> CrowdLabels:
     """The winners of the votes, as one rater's labels."""
     return CrowdLabels.from_arrays(
@@ -86,4 +123,12 @@ def majority_labels(labels: CrowdLabels) -> CrowdLabels:
         ["majority"] * labels.n_tasks,
         MajorityVote().fit(labels).predict(),
         classes=labels.classes.to_pylist(),
+    )
+
+
+def true_labels(labels: CrowdLabels, truth: IntArray) -> CrowdLabels:
+    """The truth (N,), as one rater's labels."""
+    known = np.flatnonzero(truth >= 0)
+    return CrowdLabels.from_codes(
+        known, np.zeros_like(known), truth[known], tasks=labels.tasks, workers=["truth"], classes=labels.classes
     )

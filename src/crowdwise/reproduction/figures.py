@@ -124,14 +124,18 @@ def _learning_curve_pictures(table: Table, figure: Figure, rows: Sequence[Row]) 
 
 
 def _matrix_pictures(figure: Figure, rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """The true matrices of a run and those recovered, for each method shown."""
+    """The true matrices of a run and those recovered, for each method shown: its own, and refined ones if there are."""
     shown = [
-        row for row in rows if "confusion" in row and figure.includes_cell(row["setting"], row["method"], row["x"])
+        (row, name)
+        for row in rows
+        for name in ("confusion", "refined_confusion")
+        if name in row and figure.includes_cell(row["setting"], row["method"], row["x"])
     ]
     found = []
-    for row in shown:
-        true, recovered = np.array(row["true_confusion"]), np.array(row["confusion"])
+    for row, name in shown:
+        true, recovered = np.array(row["true_confusion"]), np.array(row[name])
         words = f"{row['method']}, {row['setting']}" + ("" if row["x"] is None else f", {format_axis_value(row['x'])}")
+        words += "" if name == "confusion" else ", refined"
         if len(true) > MOST_WORKERS:
             words += f"; the first {MOST_WORKERS} of {len(true)} workers"
         first = slice(0, MOST_WORKERS)

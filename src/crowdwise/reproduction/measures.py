@@ -15,6 +15,8 @@ from crowdwise.labels.vocabulary import positions
 from crowdwise.metrics.model_scores_without_truth import agreement_ratio
 from crowdwise.metrics.with_truth import accuracy, confusion_error, log_loss
 from crowdwise.registry import method
+from crowdwise.reproduction.fairness_measures import FAIRNESS_MEASURES
+from crowdwise.reproduction.one_worker import OneWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,9 +24,10 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
     from crowdwise.reproduction.problems import Problem
 
-__all__ = ["MEASURES", "FittedModel", "compute_measure"]
+__all__ = ["FORECASTS", "MEASURES", "FittedModel", "compute_measure"]
 
 SURE = 0.95
+FORECASTS = {"forecast", "best_forecast", "last_forecast"}  # measures that ask the crowd about the test tasks
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +51,22 @@ def _classifier_accuracy(fitted: FittedModel) -> float:
     return accuracy(truth, fitted.model.predict_proba(x).argmax(axis=1))
 
 
+def _training_accuracy(fitted: FittedModel) -> float:
+    """Of the classifier on the tasks that it has learnt from, by the features alone."""
+    return accuracy(fitted.problem.truth, fitted.model.predict_proba(fitted.problem.x).argmax(axis=1))
+
+
+def _count_labels(fitted: FittedModel) -> float:
+    """How many labels there are."""
+    return float(fitted.problem.labels.n_labels)
+
+
+def _share_of_right_labels(fitted: FittedModel) -> float:
+    """How many of the labels are right."""
+    labels, truth = fitted.problem.labels, fitted.problem.truth
+    return accuracy(truth[labels.task], labels.label)
+
+
 def _forecaster_accuracy(fitted: FittedModel) -> float:
     """Of features and crowd labels together, on test tasks: the data-crowds forecaster of Cao et al. 2019."""
     x, truth = _test_set(fitted)
@@ -65,27 +84,70 @@ def _consensus_accuracy_first_of_ties(fitted: FittedModel) -> float:
     return accuracy(fitted.problem.truth, fitted.model.posterior_.argmax(axis=1))
 
 
+def _label_error(fitted: FittedModel) -> float:
+    """Share of the crowd's labels that are wrong, of tasks whose truth is known; the same for all methods."""
+    labels, truth = fitted.problem.labels, fitted.problem.truth
+    known = truth[labels.task] >= 0
+    return float((labels.label != truth[labels.task])[known].mean())
+
+
 def _agreement_ratio(fitted: FittedModel) -> float:
-    """With the raters, on test tasks: equation 10 of Wang et al. 2023."""
+    """With the raters, on test tasks: equation 10 of Wang et al. 2023. Of a rater, with the others."""
     x, _ = _test_set(fitted)
     if fitted.problem.test_labels is None:
         raise InputError("The raters have said nothing of the test tasks.")
+    if isinstance(fitted.model, OneWorker):
+        return agreement_ratio(*fitted.model.split_labels(fitted.problem.test_labels))
     return agreement_ratio(fitted.model.predict_proba(x).argmax(axis=1), fitted.problem.test_labels)
 
 
 def _confusion_error(fitted: FittedModel) -> float:
-    """Of the workers' matrices (Tanno et al. 2019, section 3.2); not a number where the method has none."""
+    """Of the method's own matrices (Tanno et al. 2019, section 3.2); not a number where it has none."""
+    return _error_of_matrices(fitted, "confusion_")
+
+
+def _refined_confusion_error(fitted: FittedModel) -> float:
+    """The same of the matrices that go with the classifier, where a method has both."""
+    return _error_of_matrices(fitted, "refined_confusion_")
+
+
+def _error_of_matrices(fitted: FittedModel, name: str) -> float:
     if fitted.problem.confusion is None:
         raise InputError("The true matrices are not known: the crowd is not simulated.")
-    found = getattr(fitted.model, "confusion_", None)
+    found = getattr(fitted.model, name, None)
     return math.nan if found is None else confusion_error(fitted.problem.confusion, found)
 
 
 def _last_epoch_accuracy(fitted: FittedModel) -> float:
-    """Accuracy on the validation tasks after the last epoch, whichever was chosen."""
+    """Accuracy on the validation tasks after the last epoch, whichever was kept."""
+    return _validation_accuracies(fitted)[-1]
+
+
+def _best_epoch_accuracy(fitted: FittedModel) -> float:
+    """Accuracy on the validation tasks in the epoch in which it was highest, whichever was kept."""
+    return max(_validation_accuracies(fitted))
+
+
+def _validation_accuracies(fitted: FittedModel) -> list[float]:
     if fitted.problem.valid is None:
         raise InputError("There is no validation set: give the data a share `validation`.")
-    return float(fitted.model.history_["accuracy"][-1])
+    return [float(each) for each in fitted.model.history_["accuracy"]]
+
+
+def _best_epoch_forecast(fitted: FittedModel) -> float:
+    """The forecaster's best epoch on the validation tasks, whichever is the classifier's."""
+    return float(np.max(_forecasts(fitted)))
+
+
+def _last_epoch_forecast(fitted: FittedModel) -> float:
+    """The forecaster on the validation tasks after the last epoch."""
+    return float(_forecasts(fitted)[-1])
+
+
+def _forecasts(fitted: FittedModel) -> FloatArray:
+    if fitted.problem.valid_labels is None:
+        raise InputError("The crowd has not labelled a validation set: give the data validation = 'test'.")
+    return np.asarray(fitted.model.history_["forecast"])
 
 
 def _inference_accuracy(fitted: FittedModel) -> float:
@@ -162,10 +224,10 @@ def _removed_workers(fitted: FittedModel) -> BoolArray:
 
 
 def _mark_adversaries(fitted: FittedModel) -> BoolArray:
-    crowd = fitted.problem.crowd
-    if crowd is None or crowd.kinds is None:
+    kinds = fitted.problem.kinds
+    if kinds is None:
         raise InputError("Nobody knows who is honest in this crowd: name the measure's settings.")
-    return np.array([kind != "honest" for kind in crowd.kinds], np.bool_)
+    return np.array([kind != "honest" for kind in kinds], np.bool_)
 
 
 def _grouping_rand_index(fitted: FittedModel) -> float:
@@ -185,8 +247,14 @@ def _separate_ungrouped(groups: IntArray) -> IntArray:
 
 MEASURES: dict[str, Callable[[FittedModel], float]] = {
     "accuracy": _classifier_accuracy,
+    "training_accuracy": _training_accuracy,
+    "labels": _count_labels,
+    "right_labels": _share_of_right_labels,
     "forecast": _forecaster_accuracy,
+    "best_forecast": _best_epoch_forecast,
+    "last_forecast": _last_epoch_forecast,
     "consensus": _consensus_accuracy,
+    "label_error": _label_error,
     "first_of_ties": _consensus_accuracy_first_of_ties,
     "inference": _inference_accuracy,
     "log_score": _log_score,
@@ -195,13 +263,16 @@ MEASURES: dict[str, Callable[[FittedModel], float]] = {
     "spammer": _estimated_spammer_accuracy,
     "spammer_distance": _spammer_distance_from_guessing,
     "confusion_error": _confusion_error,
+    "refined_confusion_error": _refined_confusion_error,
     "last": _last_epoch_accuracy,
+    "best": _best_epoch_accuracy,
     "agreement_ratio": _agreement_ratio,
     "removed": _count_removed,
     "sensitivity": _removal_sensitivity,
     "specificity": _removal_specificity,
     "detection": _detection_f1,
     "grouping": _grouping_rand_index,
+    **FAIRNESS_MEASURES,
 }
 
 

@@ -15,7 +15,8 @@ import pyarrow as pa
 from crowdwise.fitting.variational import predict_new
 from crowdwise.labels.errors import InputError
 from crowdwise.registry import learner, method
-from crowdwise.reproduction.measures import FittedModel, compute_measure
+from crowdwise.reproduction.measures import FORECASTS, FittedModel, compute_measure
+from crowdwise.reproduction.one_worker import OneWorker
 from crowdwise.reproduction.problems import make_problem
 from crowdwise.reproduction.worker_removal import workers_to_remove
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["run_job"]
 
 ORACLE = "oracle"  # Ibrahim et al. 2025's classifier that knows the workers' matrices and the shares of the classes
+WORKER = "worker"  # one of the workers, in a model's place
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +49,8 @@ class BayesOracle:
 def run_job(job: Job, device: str = "auto") -> dict[str, Any]:
     """A row of the results: the cell, its numbers, how long it took and where."""
     asked = job["run"]
-    problem = make_problem(asked["data"], asked["crowd"], asked["seed"], label_test="forecast" in asked["measures"])
+    label_test = bool(FORECASTS & set(asked["measures"]))
+    problem = make_problem(asked["data"], asked["crowd"], asked["seed"], label_test=label_test)
     started = time.perf_counter()
     removed = None
     if "remove" in asked:
@@ -74,6 +77,8 @@ def run_job(job: Job, device: str = "auto") -> dict[str, Any]:
     if "confusion" in asked["keep"] and problem.confusion is not None:
         row["confusion"] = np.round(model.confusion_, 3).tolist()
         row["true_confusion"] = np.round(problem.confusion, 3).tolist()
+        if hasattr(model, "refined_confusion_"):
+            row["refined_confusion"] = np.round(model.refined_confusion_, 3).tolist()
     return row
 
 
@@ -84,9 +89,11 @@ def _fit_model(problem: Problem, asked: Job, device: str) -> Any:
     if kind == "aggregator":
         if slug == ORACLE:
             return BayesOracle(problem)
+        if slug == WORKER:
+            return OneWorker(**parameters)
         made = method(slug).load()
         seeded = {"random_state": asked["seed"]} if "random_state" in inspect.signature(made).parameters else {}
-        return made(**seeded | parameters).fit(problem.labels)
+        return made(**seeded | parameters).fit(problem.labels, **_make_knowledge(asked.get("fit", {}), problem))
     entry = learner(slug)
     if entry.needs == "confusion":
         parameters["confusion"] = problem.confusion
@@ -97,12 +104,20 @@ def _fit_model(problem: Problem, asked: Job, device: str) -> Any:
     )
 
 
+def _make_knowledge(told: dict[str, Any], problem: Problem) -> dict[str, Any]:
+    """What an aggregator is told besides the labels; a class prior that is "equal" is that of as many classes."""
+    equal = told.get("class_prior") == "equal"
+    size = problem.labels.n_classes
+    return told | ({"class_prior": np.full(size, 1 / size)} if equal else {})
+
+
 def _validation_set(problem: Problem) -> Any:
     """The validation set, its classes by name, as `fit` wants them."""
     if problem.valid is None:
         return None
     x, truth = problem.valid
-    return x, problem.labels.classes.to_numpy(zero_copy_only=False)[truth]
+    names = problem.labels.classes.to_numpy(zero_copy_only=False)[truth]
+    return (x, names) if problem.valid_labels is None else (x, names, problem.valid_labels)
 
 
 def _make_parameter(value: Any) -> Any:

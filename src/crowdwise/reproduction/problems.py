@@ -15,7 +15,16 @@ from crowdwise.datasets.features import load_features
 from crowdwise.datasets.loading import load
 from crowdwise.datasets.pictures import load_pictures, picture_sets
 from crowdwise.labels.errors import InputError, quote
-from crowdwise.reproduction.crowd_of_run import TEST_SEED, alter_crowd, draw_crowd, majority_labels
+from crowdwise.reproduction.crowd_of_run import (
+    TEST_SEED,
+    add_colluders,
+    alter_crowd,
+    draw_crowd,
+    majority_labels,
+    true_labels,
+)
+from crowdwise.reproduction.machine_annotators import MACHINES, label_by_machines
+from crowdwise.reproduction.two_groups import draw_grouped_tasks
 
 if TYPE_CHECKING:
     from crowdwise.datasets.loading import Dataset
@@ -27,6 +36,7 @@ __all__ = ["Problem", "make_problem"]
 
 BLUR_REACH = 3.0  # standard deviations at which a blur ends
 DIGITS = "digits"  # scikit-learn's 1,797 images of digits, odd or even
+TWO_GROUPS = "two-groups"  # tasks and workers of `two_groups`
 MOST_WORDS = 1000
 
 
@@ -44,10 +54,14 @@ class Problem:
         The workers' true matrices, where the crowd is simulated.
     valid, test
         Features and true classes to choose the epoch by, and to be scored on.
-    test_labels
-        What the same crowd says of the test tasks.
+    test_labels, valid_labels
+        What the same crowd says of the test tasks, and of the validation tasks, where these are the same.
     crowd
         The simulation, where there is one.
+    kinds
+        The kind of each worker, where it is known.
+    group, test_group : (N,)
+        Group of each task, and of each test task, where they have one.
     """
 
     labels: CrowdLabels
@@ -57,7 +71,11 @@ class Problem:
     valid: tuple[Any, IntArray] | None = None
     test: tuple[Any, IntArray] | None = None
     test_labels: CrowdLabels | None = None
+    valid_labels: CrowdLabels | None = None
     crowd: Simulation | None = None
+    kinds: tuple[str, ...] | None = None
+    group: IntArray | None = None
+    test_group: IntArray | None = None
 
 
 def make_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, label_test: bool = False) -> Problem:
@@ -68,14 +86,18 @@ def make_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, labe
     data
         `name` of images or of a data set, or none for a crowd that is simulated without features; `train`, how many
         tasks are drawn; `draw`, a number for another draw of them; `validation`, the share of them that is held out,
-        with its truth, or "own" for the validation set that the data come with; `test`, how many test tasks are taken;
-        `only`, classes of images; `blur`, standard deviation in pixels of a Gaussian blur of them; `folds`, for data
-        without test tasks: one of so many parts is scored on, a different one for each of so many seeds.
+        with its truth, or "own" for the validation set that the data come with, or "test" for the test images, as in
+        programs that take the best epoch on these; `test`, how many test tasks are taken; `only`, classes of images;
+        `sizes`, pixels that these are scaled to, one after the other; `blur`, standard deviation in pixels of a
+        Gaussian blur; `folds`, for data without test tasks: one of so many parts is scored on, a different one for each
+        of so many seeds.
     crowd
-        `name` of the simulation and its parameters; or none where the data have a crowd of their own, to which
-        `tasks_per_worker` (most answers of a worker that are kept) and `n_spammers` (workers added who label all tasks
-        at random) may be done; `only`, the kind of simulated workers whose labels are kept; `voted`, whether what is
-        learnt from is the winner of each task's vote, as if one rater had said it.
+        `name` of the simulation and its parameters, or "machines" of `machine_annotators`; or none where the data have
+        a crowd of their own, to which `tasks_per_worker` (most answers of a worker that are kept) and `n_spammers`
+        (workers added who label all tasks at random) may be done, or `colluders`, a share of the workers who agree on
+        the same wrong answer with probability `p_corr`; `only`, the kind of workers whose labels are kept; `voted`,
+        whether what is learnt from is the winner of each task's vote, as if one rater had said it; `true`, whether it
+        is the truth; `busiest`, of a real crowd the labels of one worker, 1 for the one with the most.
     seed
         Draws images, workers and labels.
     label_test
@@ -86,6 +108,8 @@ def make_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, labe
         problem = _hold_out_fold(problem, data["folds"], seed)
     if problem.x is not None and problem.x.dtype.kind == "U":
         problem = _vectorise_texts(problem)
+    if crowd.get("true"):
+        return replace(problem, labels=true_labels(problem.labels, problem.truth))
     return replace(problem, labels=majority_labels(problem.labels)) if crowd.get("voted") else problem
 
 
@@ -93,6 +117,10 @@ def _load_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, lab
     name = data.get("name")
     if name is None:
         return _simulated_problem(draw_crowd(crowd, seed, None))
+    if name == TWO_GROUPS:
+        train, test, labels = draw_grouped_tasks(data, crowd, seed)
+        tested = test.x, test.truth
+        return Problem(labels, train.truth, train.x, test=tested, group=train.group, test_group=test.group)
     if name == DIGITS:
         rows, digit = load_digits(return_X_y=True)
         return replace(_simulated_problem(draw_crowd(crowd, seed, digit % 2)), x=rows / 16)
@@ -102,7 +130,7 @@ def _load_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, lab
 
 
 def _simulated_problem(found: Simulation) -> Problem:
-    return Problem(found.labels, found.truth, confusion=found.confusion, crowd=found)
+    return Problem(found.labels, found.truth, confusion=found.confusion, crowd=found, kinds=found.kinds)
 
 
 def _real_problem(real: Dataset, data: dict[str, Any], crowd: dict[str, Any], seed: int) -> Problem:
@@ -111,7 +139,9 @@ def _real_problem(real: Dataset, data: dict[str, Any], crowd: dict[str, Any], se
     train, held = _draw_training_and_validation(real.labels.n_tasks, data, seed)
     kept = np.zeros(real.labels.n_tasks, np.bool_)
     kept[train] = True
-    problem = Problem(alter_crowd(real.labels.keep_tasks(kept), crowd, seed), real.truth_codes[kept])
+    truth = real.truth_codes[kept]
+    labels, kinds = add_colluders(alter_crowd(real.labels.keep_tasks(kept), crowd, seed), truth, crowd, seed)
+    problem = Problem(labels, truth, kinds=kinds)
     if features is None:
         return problem
     held = held[real.truth_codes[held] >= 0]
@@ -134,7 +164,7 @@ def _draw_training_and_validation(n_tasks: int, data: dict[str, Any], seed: int)
     else:
         chosen = np.random.default_rng([seed, n_tasks]).permutation(n_tasks)[:number]
     share = data.get("validation", 0.0)
-    n_valid = 0 if share == "own" else round(share * chosen.size)
+    n_valid = 0 if isinstance(share, str) else round(share * chosen.size)
     return chosen[n_valid:], chosen[:n_valid]
 
 
@@ -166,17 +196,46 @@ def _picture_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, 
     if "only" in data:
         pictures = pictures.keep_only(data["only"])
     train, valid = _draw_training_and_validation(len(pictures.y_train), data, seed)
-    problem = _simulated_problem(draw_crowd(crowd, seed, pictures.y_train[train]))
+    if crowd.get("name") == MACHINES:
+        rest = np.setdiff1d(np.arange(len(pictures.y_train)), np.concatenate([train, valid]))
+        own = pictures.x_train[rest], pictures.y_train[rest]
+        truth = pictures.y_train[train]
+        labels = label_by_machines(pictures.x_train[train], truth, own, crowd, len(pictures.classes), seed)
+        problem = Problem(labels, truth)
+    else:
+        problem = _simulated_problem(draw_crowd(crowd, seed, pictures.y_train[train]))
     tested = slice(0, data.get("test"))
     x_test, y_test = pictures.x_test[tested], pictures.y_test[tested]
-    blur = data.get("blur", 0.0)
-    return replace(
+    test_labels = _label_test_tasks(y_test, problem, crowd, seed) if label_test else None
+    problem = replace(
         problem,
-        x=blur_images(pictures.x_train[train], blur),
-        valid=(blur_images(pictures.x_train[valid], blur), pictures.y_train[valid]) if valid.size else None,
-        test=(blur_images(x_test, blur), y_test),
-        test_labels=_label_test_tasks(y_test, problem, crowd, seed) if label_test else None,
+        x=_change_images(pictures.x_train[train], data),
+        valid=(_change_images(pictures.x_train[valid], data), pictures.y_train[valid]) if valid.size else None,
+        test=(_change_images(x_test, data), y_test),
+        test_labels=test_labels,
     )
+    chosen_on_test = data.get("validation") == "test"
+    return replace(problem, valid=problem.test, valid_labels=test_labels) if chosen_on_test else problem
+
+
+def _change_images(x: Any, data: dict[str, Any]) -> Any:
+    for size in data.get("sizes", ()):
+        x = scale_images(x, size)
+    return blur_images(x, data.get("blur", 0.0))
+
+
+def scale_images(x: Any, size: int) -> Any:
+    """Square images (n, channels, height, width) of bytes in another size, by linear interpolation of means."""
+    matrix = _resampling_matrix(x.shape[-1], size)
+    return np.rint(matrix @ x.astype(np.float32) @ matrix.T).astype(np.uint8)
+
+
+def _resampling_matrix(before: int, after: int) -> Any:
+    """Weights (after, before) of old pixels in new ones: a triangle around each, as wide as a pixel of the coarser."""
+    place = (np.arange(after) + 0.5) * before / after - 0.5
+    distance = np.abs(place[:, None] - np.arange(before))
+    weights = np.maximum(1 - distance / max(1.0, before / after), 0)
+    return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
 
 
 def blur_images(x: Any, deviation: float) -> Any:
@@ -184,10 +243,18 @@ def blur_images(x: Any, deviation: float) -> Any:
     if deviation == 0:
         return x
     found = x.astype(np.float32) / 255
-    for axis in (2, 3):
-        reach = min(math.ceil(BLUR_REACH * deviation), x.shape[axis] - 1)  # an image is mirrored once
-        found = gaussian_filter1d(found, deviation, axis=axis, mode="mirror", radius=reach)
-    return found
+    # What becomes of each single pixel of a row or column: a product with that is quicker than a filter of every image.
+    rows, columns = (
+        gaussian_filter1d(
+            np.eye(size, dtype=np.float32),
+            deviation,
+            axis=0,
+            mode="mirror",
+            radius=min(math.ceil(BLUR_REACH * deviation), size - 1),  # an image is mirrored once
+        )
+        for size in x.shape[2:]
+    )
+    return rows @ found @ columns.T
 
 
 def _label_test_tasks(truth: IntArray, problem: Problem, crowd: dict[str, Any], seed: int) -> CrowdLabels:

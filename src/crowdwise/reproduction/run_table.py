@@ -105,7 +105,9 @@ def _run_jobs(jobs: list[Job], device: str, processes: int) -> Iterator[Row]:
     spawned = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=spawned, initializer=_set_up_process) as pool:
         try:
-            for future in as_completed([pool.submit(_run_or_report, job, device) for job in jobs]):
+            # What trains longest begins first: the last to end says how long all take.
+            longest_first = sorted(jobs, key=lambda job: -(job["run"]["training"].get("epochs") or 0))
+            for future in as_completed([pool.submit(_run_or_report, job, device) for job in longest_first]):
                 yield future.result()
         except BaseException:  # a signal to this process alone: the others would work on
             for child in multiprocessing.active_children():

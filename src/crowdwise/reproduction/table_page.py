@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from crowdwise.reproduction.figures import draw_figures, error_bar_half_width, format_axis_value
 from crowdwise.reproduction.markdown import escape_markdown, markdown_table
+from crowdwise.reproduction.published_order import compare_orders
+from crowdwise.reproduction.setup_section import setup_section
 from crowdwise.reproduction.verdicts import (
     BETTER,
+    DIFFERS,
     FAILS,
+    FAR,
     HOLDS,
     NOT_RUN,
     REPRODUCED,
@@ -25,16 +29,17 @@ from crowdwise.reproduction.verdicts import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crowdwise.reproduction.table_spec import Method, Note, Published, Setting, Table, X
+    from crowdwise.reproduction.published_order import OrderComparison
+    from crowdwise.reproduction.table_spec import Note, Published, Table, X
     from crowdwise.reproduction.verdicts import ClaimVerdict
 
 __all__ = ["MARKS", "TableReport", "format_cell", "format_duration", "make_report", "summarise_verdicts"]
 
 Row = dict[str, Any]
-MARKS = {REPRODUCED: "✓", BETTER: "▲", WORSE: "▼", NOT_RUN: "", "": ""}
+MARKS = {REPRODUCED: "✓", BETTER: "▲", WORSE: "▼", DIFFERS: "≠", NOT_RUN: "", "": ""}
+MISSED = {WORSE: "worse than published", DIFFERS: "differs from what was published"}
 MOST_FIGURES = 8  # of a claim that are told
 SPREADS = {"sd": "the standard deviation over seeds", "99 %": "half the 99 % interval of the mean over seeds"}
-APART = ("measures", "quick", "limits")  # tables of TOML that are no set-up
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,7 @@ class TableReport:
     failed: list[Row]  # of runs that ended in an error
     cells: list[Cell]
     claims: list[ClaimVerdict]
+    order: OrderComparison
 
     @property
     def tally(self) -> Counter[str]:
@@ -77,6 +83,7 @@ class TableReport:
             f"{escape_markdown(table.paper)}, {escape_markdown(table.place)}.",
             *(escape_markdown(paragraph) for paragraph in table.about.strip().split("\n\n")),
             f"**{summarise_verdicts(self)}**",
+            *_misses_at_the_top(self.order, self.claims),
             *self._results_section(),
             *_claims_section(self.claims),
             *(
@@ -85,7 +92,7 @@ class TableReport:
                 else []
             ),
             *_notes_section(table, self.cells),
-            *_setup_section(table),
+            *setup_section(table),
             "## How it was run",
             self._describe_runs(command),
             *_failures_section(self.failed),
@@ -132,7 +139,7 @@ class TableReport:
 def make_report(table: Table, rows: list[Row], failed: Sequence[Row] = ()) -> TableReport:
     """What the runs of a table come to."""
     found = compute_cells(table, rows)
-    return TableReport(table, rows, list(failed), found, judge_claims(table, found))
+    return TableReport(table, rows, list(failed), found, judge_claims(table, found), compare_orders(table, found))
 
 
 def _cell_key(each: Cell | Published) -> tuple[Any, ...]:
@@ -156,8 +163,11 @@ def summarise_verdicts(report: TableReport) -> str:
     told, claims = report.tally, report.claim_tally
     parts = []
     if told:
-        named = ", ".join(f"{told[each]} {each}" for each in (REPRODUCED, BETTER, WORSE, NOT_RUN) if told[each])
+        every = (REPRODUCED, BETTER, WORSE, DIFFERS, NOT_RUN)
+        named = ", ".join(f"{told[each]} {each}" for each in every if told[each])
         parts.append(f"Published numbers: {named}.")
+    if report.order.pairs:
+        parts.append(f"Pairs of methods in the published order: {report.order.kept} of {report.order.pairs}.")
     if claims:
         one = {HOLDS: "holds", FAILS: "does not hold", NOT_RUN: "not run"}
         many = {HOLDS: "hold", FAILS: "do not hold", NOT_RUN: "not run"}
@@ -199,21 +209,32 @@ def _measure_table(
     return markdown_table(["method", *map(escape_markdown, headings)], rows)
 
 
+def _misses_at_the_top(order: OrderComparison, claims: list[ClaimVerdict]) -> list[str]:
+    """Where the order of the methods is not the paper's, and what it says that does not hold, before any number."""
+    lines = [f"- Not in the published order: {escape_markdown(each)}." for each in order.turned]
+    lines += [f"- Does not hold: “{escape_markdown(each.claim.says)}”." for each in claims if each.verdict == FAILS]
+    return ["\n".join(lines)] if lines else []
+
+
 def _verdict_legend(table: Table) -> str:
     spread = f"Mean ± {SPREADS[table.interval]}"
     if not table.published:
         return f"{spread}."
+    points = ", ".join(dict.fromkeys(f"{FAR * table.measures[each.measure].times:g}" for each in table.published))
+    own = ", ".join(escape_markdown(method.name) for method in table.methods if method.proposed)
     words = [
         f"{MARKS[REPRODUCED]} reproduced (within the tolerance below, or two published standard deviations)",
-        f"{MARKS[BETTER]} better than published",
+        f"{MARKS[BETTER]} better than published, said only of the paper's own methods ({own or 'none'})",
         f"{MARKS[WORSE]} worse",
+        f"{MARKS[DIFFERS]} differs: a baseline that is better than published, or worse by more than {points}",
+        "on a page with a baseline off by more than that, any better number, for the set-up is then not the paper's",
     ]
     tolerances = {each.measure: each.tolerance for each in table.published}
     within = ", ".join(
         f"{escape_markdown(table.measures[name].title)}: {value:g}" for name, value in tolerances.items()
     )
     return (
-        f"{spread}; in brackets what was published. {', '.join(words)}; no mark: nothing was published. "
+        f"{spread}; in brackets what was published. {'; '.join(words)}; no mark: nothing was published. "
         f"Tolerance: {within}."
     )
 
@@ -244,9 +265,9 @@ def _notes_section(table: Table, found: list[Cell]) -> list[str]:
     """Why cells differ and what was tried; cells that miss and of which nothing is said are named as well."""
     lines = [f"- {_note_subject(table, note)}{escape_markdown(note.text)}" for note in table.notes]
     lines += [
-        f"- {escape_markdown(_describe_cell(table, cell))}: worse than published, and not looked into yet."
+        f"- {escape_markdown(_describe_cell(table, cell))}: {MISSED[cell.verdict]}, and not looked into yet."
         for cell in found
-        if cell.verdict == WORSE and not cell.note
+        if cell.verdict in MISSED and not cell.note
     ]
     return ["## Where it misses, and what was tried", "\n".join(lines)] if lines else []
 
@@ -261,52 +282,6 @@ def _note_subject(table: Table, note: Note) -> str:
 def _describe_cell(table: Table, cell: Cell) -> str:
     said = [cell.setting, *([] if cell.x is None else [format_axis_value(cell.x)]), cell.method]
     return ", ".join([*said, table.measures[cell.measure].title])
-
-
-def _setup_section(table: Table) -> list[str]:
-    rows = [[part, _list_values(given)] for part, given in _setup_parts(table)]
-    if table.axis is not None:
-        values = ", ".join(format_axis_value(x) for x in table.axis.values)
-        rows.append(
-            [escape_markdown(table.axis.name), escape_markdown(f"{_format_setting(table.axis.sets)} = {values}")]
-        )
-    rows += [
-        [f"setting *{escape_markdown(each.name)}*", _setting_changes(each) or "as above"] for each in table.settings
-    ]
-    for method in table.methods:
-        model = f"`{method.learner or method.aggregator}`"
-        more = [_list_values(given, "" if part == "parameters" else part) for part, given in _setup_parts(method)]
-        more += [] if method.remove is None else [f"remove = {escape_markdown(method.remove)}"]
-        rows.append([f"method *{escape_markdown(method.name)}*", ", ".join([model, *more])])
-    parts = ["## Set-up", markdown_table(["", ""], rows)]
-    if table.differs:
-        parts += ["What differs from the paper:", "\n".join(f"- {escape_markdown(each)}" for each in table.differs)]
-    return parts
-
-
-def _setup_parts(each: Table | Setting | Method) -> list[tuple[str, dict[str, Any]]]:
-    """What it says of data, crowd, training and the like."""
-    named = [(one.name, getattr(each, one.name)) for one in fields(each) if one.name not in APART]
-    return [(name, given) for name, given in named if isinstance(given, dict) and given]
-
-
-def _setting_changes(setting: Setting) -> str:
-    return ", ".join(_list_values(given, part) for part, given in _setup_parts(setting))
-
-
-def _list_values(values: dict[str, Any], part: str = "") -> str:
-    return ", ".join(
-        escape_markdown(f"{part + '.' if part else ''}{name} = {_format_setting(value)}")
-        for name, value in values.items()
-    )
-
-
-def _format_setting(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{name} = {_format_setting(each)}" for name, each in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_format_setting, value)) + "]"
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _failures_section(failed: list[Row]) -> list[str]:

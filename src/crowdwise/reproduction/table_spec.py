@@ -73,9 +73,12 @@ class Method:
     parameters: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
     crowd: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
+    fit: dict[str, Any] = field(default_factory=dict)  # what an aggregator is told besides the labels
     remove: str | None = None  # the workers whose labels it does not see: a name of `worker_removal`
     settings: tuple[str, ...] | None = None  # those that it is run in, if not all
     seeds: int | None = None  # most that are run, if fewer than the table's
+    proposed: bool = False  # whether the paper proposes it; otherwise it is a baseline
 
     def __post_init__(self) -> None:
         if (self.learner is None) == (self.aggregator is None):
@@ -272,6 +275,8 @@ class Table:
         parameters = _substitute_variables(parameters, let)
         kind = "learner" if method.learner is not None else "aggregator"
         job["model"] = {"kind": kind, "slug": method.learner or method.aggregator} | parameters
+        if method.fit:
+            job["fit"] = method.fit
         if method.remove is not None:
             job["remove"] = method.remove
         job["seed"] = seed

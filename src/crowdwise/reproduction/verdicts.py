@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["Cell", "ClaimVerdict", "compute_cells", "judge_claims"]
 
 LEVEL = 0.99  # of the intervals of means
-REPRODUCED, BETTER, WORSE, NOT_RUN = "reproduced", "better", "worse", "not run"
+FAR = 0.05  # of a share, 5 points: a baseline so far off is not the paper's
+REPRODUCED, BETTER, WORSE, DIFFERS, NOT_RUN = "reproduced", "better", "worse", "differs", "not run"
 HOLDS, FAILS = "holds", "does not hold"
 
 
@@ -77,21 +78,39 @@ def compute_cells(table: Table, rows: list[dict[str, Any]]) -> list[Cell]:
             if measure not in table.measures_of(setting, method):
                 continue
             key = (setting, x, method, measure)
-            ours, published = tuple(values.get(key, ())), told.get(key)
-            verdict = _judge_number(ours, published, table.measures[measure].better)
-            found.append(Cell(*key, ours, published, verdict, _notes_on_cell(table, *key)))
+            cell = Cell(*key, tuple(values.get(key, ())), told.get(key), "", _notes_on_cell(table, *key))
+            found.append(replace(cell, verdict=_judge_number(table, cell)))
+    if any(_is_far_off_baseline(table, cell) for cell in found):
+        found = [replace(cell, verdict=DIFFERS) if cell.verdict == BETTER else cell for cell in found]
     return found
 
 
-def _judge_number(ours: tuple[float, ...], published: Published | None, better: str) -> str:
-    if not ours:
+def _judge_number(table: Table, cell: Cell) -> str:
+    """The verdict on a number by itself; a baseline is never better, for a stronger one is another one."""
+    published = cell.published
+    if not cell.values:
         return NOT_RUN
     if published is None:
         return ""
-    gap = float(np.mean(ours)) - published.value
+    gap = cell.mean - published.value
     if abs(gap) <= max(published.tolerance, 0 if math.isnan(published.deviation) else 2 * published.deviation):
         return REPRODUCED
-    return BETTER if (gap > 0) == (better == "more") else WORSE
+    measure = table.measures[cell.measure]
+    ahead = (gap > 0) == (measure.better == "more")
+    if _is_proposed(table, cell):
+        return BETTER if ahead else WORSE
+    return DIFFERS if ahead or abs(gap) > FAR * measure.times else WORSE
+
+
+def _is_far_off_baseline(table: Table, cell: Cell) -> bool:
+    """Whether a baseline is so far off, in either direction, that the set-up is not the paper's."""
+    if cell.verdict != DIFFERS or cell.published is None:
+        return False
+    return abs(cell.mean - cell.published.value) > FAR * table.measures[cell.measure].times
+
+
+def _is_proposed(table: Table, cell: Cell) -> bool:
+    return next(method.proposed for method in table.methods if method.name == cell.method)
 
 
 def _notes_on_cell(table: Table, setting: str, x: X | None, method: str, measure: str) -> str:

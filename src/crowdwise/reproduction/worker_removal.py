@@ -30,6 +30,11 @@ def _spammers_by_covariance(problem: Problem, seed: int) -> BoolArray:
     return find_covariance_spammers(problem.labels, random_state=seed)
 
 
+def _spammers_by_eigenvectors(problem: Problem, seed: int) -> BoolArray:
+    """The same, as it is printed: scalar covariances, eigenvectors, two clusters."""
+    return find_covariance_spammers(problem.labels, recovery="eigenvectors", random_state=seed)
+
+
 def _spammers_by_audit(problem: Problem, seed: int) -> BoolArray:
     """Spammers whom the audit is sure of."""
     return _mark_flagged_workers(problem, find_spammers(problem.labels, random_state=seed))
@@ -41,10 +46,13 @@ def _colluders_by_majority(problem: Problem, seed: int) -> BoolArray:
 
 
 def _colluders_by_trust(problem: Problem, seed: int) -> BoolArray:
-    """The same paper's "Alg. 1 – TA": one honest worker is known, here the first of them."""
-    if problem.crowd is None or problem.crowd.kinds is None or "honest" not in problem.crowd.kinds:
+    """The same paper's "Alg. 1 – TA": one honest worker is known, here the one with most labels."""
+    kinds = problem.kinds
+    if kinds is None or "honest" not in kinds:
         raise InputError("Nobody knows who is honest in this crowd: there is no worker to trust.")
-    trusted = problem.labels.workers[problem.crowd.kinds.index("honest")].as_py()
+    honest = np.array([kind == "honest" for kind in kinds])
+    busiest = int(np.argmax(np.where(honest, problem.labels.labels_per_worker, -1)))  # the first, where all label all
+    trusted = problem.labels.workers[busiest].as_py()
     return _mark_flagged_workers(problem, find_colluders(problem.labels, random_state=seed, trusted=[trusted]))
 
 
@@ -55,6 +63,7 @@ def _mark_flagged_workers(problem: Problem, screen: Screen) -> BoolArray:
 
 REMOVALS: dict[str, Callable[[Problem, int], BoolArray]] = {
     "covariance-spammers": _spammers_by_covariance,
+    "eigenvector-spammers": _spammers_by_eigenvectors,
     "spammers": _spammers_by_audit,
     "colluders": _colluders_by_majority,
     "trusted-colluders": _colluders_by_trust,

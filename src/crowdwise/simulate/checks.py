@@ -42,7 +42,8 @@ def as_generator(random_state: Seed) -> np.random.Generator:
 
 def check_count(value: Any, name: str, least: int = 1) -> int:
     """Return a whole number that is at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= MOST:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
+    if not whole or not least <= value <= MOST:
         raise InputError(f"{name} is {quote(value)}; it must be a whole number, at least {least} and at most {MOST}.")
     return int(value)
 

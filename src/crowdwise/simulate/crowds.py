@@ -55,6 +55,8 @@ def simulate(slug: str, **parameters: Any) -> Simulation:
     >>> simulate("one-coin", n_tasks=400, n_workers=300, random_state=7).labels
     CrowdLabels: 1,200 labels by 300 workers on 400 tasks, 2 classes (0, 1)
     """
+    if not isinstance(slug, str):
+        raise InputError(f"There is no crowd {quote(slug)}. Crowds: {', '.join(CROWDS)}.")
     if slug not in CROWDS:
         close = get_close_matches(slug, CROWDS, 1)
         hint = f" Did you mean {quote(close[0])}?" if close else ""

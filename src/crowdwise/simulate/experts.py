@@ -75,7 +75,9 @@ def independent_mistakes(setting: Setting, *, data: Data = "cifar10", level: Lev
 
 
 @add_setting_parameters(n_tasks=1000)
-def naive_majority(setting: Setting, *, data: Data = "cifar10", level: Level = "high") -> Simulation:
+def naive_majority(
+    setting: Setting, *, data: Data = "cifar10", level: Level = "high", n_juniors: int | None = None
+) -> Simulation:
     """Senior experts, and juniors who give everything the first class (Cao et al. 2019, case 4.2).
 
     Case B.2 of Cao et al. 2019: 5 seniors and 5 juniors (H), or 10 seniors and 15 juniors (L).
@@ -84,8 +86,11 @@ def naive_majority(setting: Setting, *, data: Data = "cifar10", level: Level = "
     ----------
     data, level
         As for `independent_mistakes`.
+    n_juniors
+        How many juniors, at least 0; None for those of case B.2. The authors' program has 5 on CIFAR-10 (L).
     """
-    return _simulate_experts(setting, data, level, "lazy")
+    lazy = None if n_juniors is None else check_count(n_juniors, "n_juniors", 0)
+    return _simulate_experts(setting, data, level, "lazy", lazy)
 
 
 @add_setting_parameters(n_tasks=1000)
@@ -155,14 +160,16 @@ def _cifar_seniors() -> FloatArray:
     return matrices
 
 
-def _simulate_experts(setting: Setting, data: str, level: str, juniors: str = "none") -> Simulation:
+def _simulate_experts(
+    setting: Setting, data: str, level: str, juniors: str = "none", lazy: int | None = None
+) -> Simulation:
     seniors = senior_confusion(data, level)
     classes = CLASSES[data]
     codes, shares = setting.draw_truth(len(classes))
     said = _draw_all_labels(codes, seniors, setting.rng)
     n_seniors = len(seniors)
     copies = np.array([*range(n_seniors), *(COPIES[level] if juniors == "copies" else ())])
-    n_lazy = LAZY[level] if juniors == "lazy" else 0
+    n_lazy = 0 if juniors != "lazy" else LAZY[level] if lazy is None else lazy
     n_juniors = copies.size - n_seniors + n_lazy
     label = np.pad(said[:, copies], ((0, 0), (0, n_lazy)))  # the lazy say class 0
     return Simulation.assemble(

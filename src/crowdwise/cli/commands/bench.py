@@ -286,7 +286,7 @@ def _say_how_to_go_on(asked: BenchRequest, out: str) -> str:
 def _print_page(asked: BenchRequest, report: TableReport, files: list[Path]) -> None:
     """Show the cells with their verdicts, the claims, and where the page is."""
     from crowdwise.reproduction.table_page import MARKS, format_duration, summarise_verdicts
-    from crowdwise.reproduction.verdicts import BETTER, REPRODUCED, WORSE
+    from crowdwise.reproduction.verdicts import BETTER, DIFFERS, REPRODUCED, WORSE
 
     console = console_tables.open_console()
     table = report.table
@@ -309,7 +309,7 @@ def _print_page(asked: BenchRequest, report: TableReport, files: list[Path]) -> 
         console_tables.print_heading(console, "In short")
         console_tables.print_paragraph(console, f"  {summarise_verdicts(report)}")
         if table.published and table.axis is not None:
-            marks = ", ".join(f"{MARKS[each]} {each}" for each in (REPRODUCED, BETTER, WORSE))
+            marks = ", ".join(f"{MARKS[each]} {each}" for each in (REPRODUCED, BETTER, WORSE, DIFFERS))
             console_tables.print_paragraph(console, f"  {marks}; – not run.")
     _print_failures(console, report)
     console_tables.print_heading(console, "Written")
@@ -387,7 +387,9 @@ def _print_failures(console: Console, report: TableReport) -> None:
 
 
 def _verdict_style(verdict: str) -> str:
-    from crowdwise.reproduction.verdicts import BETTER, FAILS, HOLDS, NOT_RUN, REPRODUCED, WORSE
+    from crowdwise.reproduction.verdicts import BETTER, DIFFERS, FAILS, HOLDS, NOT_RUN, REPRODUCED, WORSE
 
+    if verdict == DIFFERS:
+        return "yellow"
     good, bad = (REPRODUCED, BETTER, HOLDS), (WORSE, FAILS)
     return "green" if verdict in good else "red" if verdict in bad else "dim" if verdict == NOT_RUN else ""

@@ -45,6 +45,8 @@ def report(
     output_files.check_file(out, "--out", (*labels, *options.files))
     if charts is not None:
         output_files.check_folder(charts, "--charts")
+        if Path(out).resolve() == Path(charts).resolve():
+            raise typer.BadParameter("--out and --charts have the same name; one is a file, the other a folder")
     check_installed()
     with use_engine(options.engine):
         timed, found, items = run_audit(LabelFiles(labels, columns), options)

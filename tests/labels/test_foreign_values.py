@@ -1,0 +1,229 @@
+"""Values and files of other makes: read for what they are, or refused in words."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from crowdwise.labels import CrowdLabels, InputWarning, byte_source, read_labels
+from crowdwise.labels.attributes import read_attributes
+from crowdwise.labels.errors import InputError
+from crowdwise.labels.task_graph import read_graph
+from crowdwise.labels.times import read_timed_labels
+from crowdwise.labels.truth import add_classes_of_truth
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LONG = {"task": ["a", "a", "b", "b"], "worker": ["x", "y", "x", "y"]}
+HEADER = "task,worker,label\n"
+MISSING = {
+    "dates in years": np.array(["2020", "NaT", "2021", "2020"], "M8[Y]"),
+    "dates of no unit": np.array(["NaT"] * 4, "M8"),
+    "long doubles": np.array([1, np.nan, 2, 1], np.longdouble),
+    "foreign byte order": np.array([1, np.nan, 2, 1.5], np.dtype(np.float32).newbyteorder()),
+    "among text": [np.float32("nan"), "a", 1, "a"],
+    "date among text": [pd.NaT, "a", 1, "a"],
+    "decimal among text": [Decimal("NaN"), "a", 1, "a"],
+}
+
+
+@pytest.mark.parametrize("kind", MISSING)
+def test_what_is_missing_is_no_class(kind: str) -> None:
+    with pytest.raises(InputError, match="missing value"):
+        read_labels({**LONG, "label": MISSING[kind]})
+
+
+@pytest.mark.parametrize("value", [Decimal("Infinity"), float("-inf")])
+def test_infinite_among_other_values(value: Any) -> None:
+    with pytest.raises(InputError, match=r"not finite \(row 0: -?[Ii]nf"):
+        read_labels({**LONG, "label": [value, "a", Decimal(1), "a"]})
+
+
+@pytest.mark.parametrize("kind", ["U", "S", ">U3"])
+def test_text_of_fixed_width_is_not_cut_at_a_nul(kind: str) -> None:
+    names = np.array(["a\0b", "a\0c", "a", "z"]).astype(kind)
+    with pytest.raises(InputError, match="NUL byte"):
+        read_labels({**LONG, "label": names})
+    with pytest.raises(InputError, match="NUL byte"):
+        CrowdLabels.from_dense(names.reshape(2, 2))
+    assert read_labels({**LONG, "label": names[[2, 3, 2, 3]]}).classes.to_pylist() == ["a", "z"]
+
+
+def test_runs_of_a_dictionary() -> None:
+    runs = pa.RunEndEncodedArray.from_arrays([1, 3, 5, 6], pa.array(["z", "p", "q", "z"]).dictionary_encode())
+    labels = read_labels({**LONG, "label": runs.slice(1, 4)})
+    assert labels.classes.take(pa.array(labels.label)).to_pylist() == ["p", "p", "q", "q"]
+
+
+def test_an_index_that_repeats_the_name_of_a_column() -> None:
+    frame = pd.DataFrame({**LONG, "label": list("pqpp")}).set_index(["task", "worker"]).assign(task="z")
+    with pytest.raises(InputError, match="cannot insert task, already exists"):
+        read_labels(frame)
+
+
+def test_names_of_columns_are_text() -> None:
+    with pytest.raises(InputError, match=r"task is \['task'\]; give the name of a column as text"):
+        read_labels({**LONG, "label": list("pqpp")}, task=["task"])  # type: ignore[arg-type]
+
+
+def test_a_lazy_table_whose_file_is_not_there() -> None:
+    with pytest.raises(InputError, match="polars table cannot be read"):
+        read_labels(pl.scan_csv("/there/is/no/such.csv"))
+
+
+@pytest.mark.parametrize(
+    "names", [[[1], [2]], [{}, {}], [b"\xff", b"a"], ["a\0", "b"], ["\u200b", "b"], {"a", "b"}, "ab"]
+)
+def test_names_of_rows_that_are_none(names: Any) -> None:
+    with pytest.raises(InputError, match="task name"):
+        CrowdLabels.from_dense([[0, 1], [1, 0]], tasks=names)
+
+
+class Unreadable:
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError("it requires grad")
+
+
+@pytest.mark.parametrize("matrix", [None, 5, pl.DataFrame(), Unreadable()])
+def test_what_is_no_matrix(matrix: Any) -> None:
+    with pytest.raises(InputError, match="matri"):
+        CrowdLabels.from_dense(matrix)
+
+
+def test_a_marker_of_no_answer_is_one_value() -> None:
+    with pytest.raises(InputError, match="it must be one value"):
+        CrowdLabels.from_dense([[0, 1], [1, 0]], missing=np.array([1, 2]))
+
+
+def test_objects_that_share_a_line_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "l.jsonl"
+    row = '{"task": "%s", "worker": "x", "label": %s}'
+    path.write_text(row % ("a", '"p"') + "\n" + row % ("b", '"p"') + row % ("c", "null") + "\n")
+    with pytest.raises(InputError, match="line 2 is not JSON"):
+        read_labels(path)
+
+
+def test_one_file_by_two_names(tmp_path: Path) -> None:
+    path = tmp_path / "l.csv"
+    path.write_text(HEADER + "a,x,p\n")
+    link = tmp_path / "link.csv"
+    os.link(path, link)
+    for other in (path, tmp_path / ".." / tmp_path.name / "l.csv", link):
+        with pytest.raises(InputError, match="is given more than once"):
+            read_labels([path, other], on_duplicate="all")
+
+
+def test_an_open_gzip_file_that_is_damaged() -> None:
+    cut = io.BytesIO(gzip.compress(HEADER.encode())[:-9])
+    with gzip.open(cut) as file, pytest.raises(InputError, match="cannot be read"):
+        read_labels(file)
+
+
+@pytest.mark.parametrize("head", [b'{"task": "', b"PAR1"])
+def test_gzipped_data_that_would_fill_the_memory(head: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(byte_source, "SMALL", 1 << 16)
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress(head + b"a" * (1 << 23)))
+    with pytest.raises(InputError, match="more than 200 times its size"):
+        read_labels(path)
+
+
+def test_a_long_line_is_not_held_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "bomb.csv.gz"
+    path.write_bytes(gzip.compress(HEADER.encode() + b"a" * (9 << 20)))
+    monkeypatch.setattr(byte_source.Blob, "all", lambda self: pytest.fail("the file was held whole"))
+    monkeypatch.setattr(byte_source.Blob, "lines", lambda self: pytest.fail("a line was held whole"))
+    with pytest.raises(InputError, match="a row of more than 4 MB"):
+        read_labels(path)
+
+
+def test_a_header_without_the_end_of_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "l.csv"
+    path.write_text(HEADER.strip())
+    with pytest.raises(InputError, match="has columns but no rows"):
+        read_labels(path)
+
+
+def test_a_table_of_markdown(tmp_path: Path) -> None:
+    path = tmp_path / "l.md"
+    path.write_text("| task | worker | label |\n|---|:--|---|\n| a | x | p |\n")
+    with pytest.raises(InputError, match="Markdown"):
+        read_labels(path)
+    path.write_text("task|worker|label\na|x|--\nb|x|p\n")
+    assert read_labels(path).classes.to_pylist() == ["--", "p"]
+
+
+def test_classes_named_as_what_is_missing_are_noted(tmp_path: Path) -> None:
+    path = tmp_path / "l.csv"
+    path.write_text(HEADER + "a,x,NA\na,y,p\n")
+    with pytest.warns(InputWarning, match=r"where nothing is known \('NA'\): they count like any other"):
+        assert read_labels(path).classes.to_pylist() == ["NA", "p"]
+    read_labels(path, classes=["NA", "p"])  # who declares it means it
+
+
+def test_known_truths_of_a_class_written_otherwise() -> None:
+    labels = read_labels({**LONG, "label": list("pqpp")})
+    with pytest.raises(InputError, match="only in case or blanks: 'P' and 'p'"):
+        add_classes_of_truth({"a": "P", "b": "q"}, labels)
+
+
+def test_attributes_that_are_no_table() -> None:
+    names = pa.array(["a", "b"])
+    with pytest.raises(InputError, match="more than one column named 'g'"):
+        read_attributes(pd.DataFrame([["a", 1, 2]], columns=["task", "g", "g"]), names, "task")
+    with pytest.raises(InputError, match="the same length; the rows are 'task' 2, 'g' 1"):
+        read_attributes({"task": ["a", "b"], "g": ["x"]}, names, "task")
+    (bad,) = read_attributes({"task": ["a"], "g": [b"\xff"]}, names, "task")
+    assert "cannot be read as text" in bad.skipped
+    (blank,) = read_attributes({"a": " ", "b": "x"}, names, "task")
+    assert blank.values == ("x",)
+
+
+def test_pairs_of_tasks_without_a_header(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.csv"
+    path.write_text("a,b\nb,c\n")
+    with pytest.raises(InputError, match="would be taken for a header"):
+        read_graph(path, ["a", "b", "c"])
+    assert read_graph(path, ["b", "c"]).n_pairs == 1
+    path.write_text("a,a\nb,c\n")
+    with pytest.raises(InputError, match=r"both columns of pairs\.csv are named 'a'"):
+        read_graph(path, ["b", "c"])
+
+
+def test_times_that_do_not_fit() -> None:
+    table = {**LONG, "label": list("pqpp")}
+    with pytest.raises(InputError, match="column 'time' has 2 rows, the others 4"):
+        read_timed_labels({**table, "time": [1, 2]}, time="time")
+    with pytest.raises(InputError, match="too far away"):
+        read_timed_labels({**table, "time": pa.array([2**63 - 1] * 4, pa.timestamp("s"))}, time="time")
+
+
+def test_a_header_longer_than_the_first_look(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    workers = [f"worker_number_{number}" for number in range(5000)]
+    path.write_text(f"task,{','.join(workers)}\nt0,a,b,{',' * 4997}\nt1,b,a,a{',' * 4997}\n")
+    assert read_labels(path).n_labels == 5
+
+
+@pytest.mark.parametrize("shift", range(2))
+def test_a_letter_across_the_end_of_the_first_look(shift: int, tmp_path: Path) -> None:
+    path = tmp_path / "old.csv"
+    path.write_text("task,worker,label\r" + "x" * shift + "".join(f"é{row},é,é\r" for row in range(7000)), newline="")
+    assert read_labels(path).n_labels == 7000
+
+
+def test_an_apostrophe_that_is_taken_away_is_noted(tmp_path: Path) -> None:
+    path = tmp_path / "l.csv"
+    path.write_text(HEADER + "'=a,x,p\nb,x,q\n")
+    with pytest.warns(InputWarning, match="1 name with an apostrophe before .*: '=a'. They are read without it"):
+        assert read_labels(path).tasks.to_pylist() == ["=a", "b"]
