@@ -146,7 +146,7 @@ def _print_page(result: KindResult, files: LabelFiles, place: Path | None) -> No
     console.print(Text(f"Consensus of {str(result.answers).partition(': ')[2]}."))
     rounds = f" and {result.model.n_iter_:,} iterations" if result.model.n_iter_ > 1 else ""
     chosen = getattr(result.model, "chosen_method", None)
-    by = result.model.slug if chosen is None else f"{chosen}, which predicts held-out answers best"
+    by = result.model.slug if chosen is None else f"{result.model.slug}, which took {chosen}"
     console.print(Text(f"By {by}, in {result.seconds:.2g} s{rounds}."))
     if result.scores:
         console_tables.print_heading(console, "Against the truth")

@@ -212,8 +212,9 @@ def read_comparisons(
     given = {"worker": worker, "left": left, "right": right, "outcome": outcome}
     named = any(name is not None for name in (left, right, outcome))
     sided = named or all(candidates(role, columns.names) for role in ("left", "right"))
-    if winner is not None or loser is not None or (not sided and candidates("winner", columns.names)):
-        sided, given = False, {"worker": worker, "winner": winner, "loser": loser}
+    sided = winner is None and loser is None and (sided or not candidates("winner", columns.names))
+    if not sided:
+        given = {"worker": worker, "winner": winner, "loser": loser}
     first, second = ("left", "right") if sided else ("winner", "loser")
     named_first = given[first] or next(iter(candidates(first, columns.names)), "")
     texts = prompt is not None or str(named_first).casefold() in TEXTS

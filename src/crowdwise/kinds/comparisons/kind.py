@@ -13,6 +13,8 @@ KIND = Kind(
         ("worker", "left", "right", "label"),
         ("worker", "left", "right", "outcome"),
         ("worker", "left", "right", "winner"),
+        ("model_a", "model_b", "winner"),
+        ("response_a", "response_b", "label"),
         ("worker", "winner", "loser"),
         ("worker", "chosen", "rejected"),
     ),
