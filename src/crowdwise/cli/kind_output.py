@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -16,7 +17,6 @@ from crowdwise.labels.errors import InputError, InputWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     import pyarrow as pa
     from rich.console import Console
@@ -90,10 +90,16 @@ def aggregate_answers(
     refused = [each for each in LABELS_ONLY if getattr(options, each) is not None]
     if refused:
         raise InputError(f"{kind.name} take no --{refused[0].replace('_', '-')}. Leave it out.")
+    if options.write_dpo is not None and kind.name != "comparisons":
+        raise InputError(f"--write-dpo takes comparisons, and these are {kind.name}. Leave it out.")
     answers, read = read_answers(kind, source, files)
     result = _fit(kind, answers, options, [*notes, *read])
     if place is not None:
         output_files.write_results(result, place)
+    if options.write_dpo is not None:
+        from crowdwise.kinds.comparisons.preference_files import preference_lines
+
+        output_files.write_text("".join(preference_lines(result.model)), Path(options.write_dpo))
     if print_result(result):
         fitted_model_output.print_notes_to_stderr(result.notes)
     else:
@@ -139,7 +145,9 @@ def _print_page(result: KindResult, files: LabelFiles, place: Path | None) -> No
     console, kind = console_tables.open_console(), result.kind
     console.print(Text(f"Consensus of {str(result.answers).partition(': ')[2]}."))
     rounds = f" and {result.model.n_iter_:,} iterations" if result.model.n_iter_ > 1 else ""
-    console.print(Text(f"By {result.model.slug}, in {result.seconds:.2g} s{rounds}."))
+    chosen = getattr(result.model, "chosen_method", None)
+    by = result.model.slug if chosen is None else f"{result.model.slug}, which took {chosen}"
+    console.print(Text(f"By {by}, in {result.seconds:.2g} s{rounds}."))
     if result.scores:
         console_tables.print_heading(console, "Against the truth")
         rows = [[name.replace("_", " "), f"{value:.4g}"] for name, value in result.scores.items()]

@@ -55,6 +55,8 @@ class LabelKind(StrEnum):
     """What the answers are; a test compares it with the kinds that there are."""
 
     labels = "labels"
+    comparisons = "comparisons"
+    rankings = "rankings"
     values = "values"
 
 

@@ -122,6 +122,12 @@ def open_table(
         role: name for role, name in (optional or {}).items() if name is not None or candidates(role, columns.names)
     }
     roles = given | there
+    absent = [role for role, name in given.items() if name is None and not candidates(role, columns.names)]
+    if absent:
+        raise InputError(
+            f"{columns.place.origin} has no column for {', '.join(absent)}; its columns are {listing(columns.names)}. "
+            f"{needs}"
+        )
     try:
         found = choose_roles(columns.names, columns.place.origin, roles)
     except InputError as error:

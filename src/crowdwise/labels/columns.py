@@ -71,12 +71,14 @@ SYNONYMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "value": (("value",), ("score", "rating", "number", "measurement", "label", "answer")),
     "winner": (("winner",), ("chosen", "preferred", "better")),
     "loser": (("loser",), ("rejected", "worse")),
-    "left": (("left",), ("leftitem", "leftid", "itema", "modela", "a", "first")),
-    "right": (("right",), ("rightitem", "rightid", "itemb", "modelb", "b", "second")),
+    "left": (("left",), ("leftitem", "leftid", "itema", "modela", "responsea", "a", "first")),
+    "right": (("right",), ("rightitem", "rightid", "itemb", "modelb", "responseb", "b", "second")),
     "same": (("same",), ("issame", "match", "similar", "label", "answer")),
     "outcome": (("label",), ("outcome", "winner", "choice", "answer", "preference", "preferred")),
     "item": (("item",), ("itemid", "candidate", "object")),
     "rank": (("rank",), ("position", "place")),
+    "prompt": (("prompt",), ("promptid", "instruction", "conversation", "context")),
+    "list": (("task",), ("taskid", "list", "listid", "ballot", "ballotid", "question", "query", "queryid")),
     "text": (("text",), ("output", "translation", "transcription", "answer", "response", "summary")),
     "x_min": (("xmin",), ("left", "x1", "x0")),
     "y_min": (("ymin",), ("top", "y1", "y0")),
@@ -238,8 +240,8 @@ def _absent_message(absent: list[str], names: list[str], origin: str, roles: lis
         return f"{origin} has no columns. Labels need three: task, worker and label."
     if set(COMPARED) <= {_key(name) for name in names}:
         return (
-            f"{origin} holds comparisons ({listing(names)}), not labels of tasks. Make each pair of items a task, in "
-            "an order of your own (a|b, never b|a), and its label which of the two won: first or second."
+            f"{origin} holds comparisons ({listing(names)}), not labels of tasks. With a column worker they are read "
+            "as comparisons."
         )
     if len(names) == 1:
         return (

@@ -65,6 +65,9 @@ class AggregateOptions(ConsensusOptions):
         ),
     ] = None
     graph: Annotated[str | None, make_option("Pairs of tasks that are joined, in two columns.", "FILE")] = None
+    write_dpo: Annotated[
+        str | None, make_option("Of comparisons: write chosen, rejected, weight and flip_rate as JSON lines.", "FILE")
+    ] = None
 
     def build_command_arguments(self) -> list[str]:
         """Give the options that change the fit, or what is shown of it, on a command line."""
@@ -119,6 +122,10 @@ def aggregate(
     given = [*labels, options.truth, options.gold, options.sequences, options.graph, options.items]
     results = ("consensus.csv", "workers.csv")
     place = None if out is None or out == "-" else output_files.check_results(out, results, given)
+    if options.write_dpo == "-":
+        raise typer.BadParameter("--write-dpo needs the name of a file")
+    if options.write_dpo is not None:
+        output_files.check_file(options.write_dpo, "--write-dpo", given)
     files = LabelFiles(labels, columns)
 
     def print_for_programs(result: Any) -> bool:
@@ -149,6 +156,8 @@ def aggregate(
                 notes=[f"Read as values; --kind labels for classes. {str(error).partition('. If they are')[0]}."],
             )
             return
+        if options.write_dpo is not None:
+            raise InputError("--write-dpo takes comparisons, and these are labels. Leave it out.")
         announce_compilation(read)
         items = read_task_items(options.items, read)
         result = fit_and_score(files, options, read)
