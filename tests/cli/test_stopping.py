@@ -14,7 +14,7 @@ import pytest
 from crowdwise.saved import load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 N = 60
@@ -31,6 +31,16 @@ def stopped(*given):
 MajorityVote.save = stopped
 sys.exit(main(sys.argv[1:]))
 """
+
+
+@pytest.fixture(autouse=True)
+def heeded_signals() -> Iterator[None]:
+    """Signals as a terminal leaves them: tests begun in the background, or by nohup, inherit that they are ignored."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

@@ -114,7 +114,7 @@ def test_what_misses_says_what_was_tried(name: str) -> None:
 def test_an_order_is_one_of_all_methods(name: str) -> None:
     """A chain of methods that leaves one out would hide that it breaks the order."""
     table = read_table(name)
-    if table.published:
+    if table.published and len(table.methods) > 1:  # a lone method, such as a description of the data, has no order
         assert any(method.proposed for method in table.methods)
     for claim in table.claims:
         told = {each.method for each in table.published if each.measure == claim.measure}
