@@ -56,7 +56,7 @@ def labels_from_matrix(
             columns = [column.cast(pa.string()) for column in columns]
         matrix = np.column_stack([column.to_numpy() for column in columns]) if columns else np.empty((0, 0))
     matrix = _as_matrix(matrix)
-    if isinstance(missing, list | tuple | dict | set) or getattr(missing, "ndim", 0):
+    if isinstance(missing, list | tuple | dict | set) or getattr(missing, "ndim", 0) > 0:
         raise InputError(f"missing is {quote(missing)}; it must be one value, the marker of no answer.")
     task, worker = np.nonzero(_mark_answers(matrix, missing))
     matrix = np.asarray(matrix)
