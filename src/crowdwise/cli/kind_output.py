@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from crowdwise.kinds.answers import Answers
     from crowdwise.kinds.kind_registry import Kind
 
-__all__ = ["KindResult", "aggregate_answers", "read_answers"]
+__all__ = ["KindResult", "aggregate_answers", "describe_answers", "find_kind_of_files", "read_answers"]
 
 ROWS = 10  # of the consensus and of the workers that are shown
 LABELS_ONLY = ("class_prior", "known_workers", "sequences", "graph", "items")
@@ -57,6 +57,36 @@ class KindResult:
             "seconds": round(self.seconds, 6),
             **self.scores,
         }
+
+
+def find_kind_of_files(files: LabelFiles) -> Kind | None:
+    """The kind that --kind or the columns of the files tell; None for labels, and for standard input."""
+    from crowdwise.kinds.kind_registry import find_kind, kind
+    from crowdwise.labels.columns import ROLES, Columns
+    from crowdwise.labels.read import open_source
+
+    if files.columns.kind is not None:
+        return None if files.columns.kind.value == "labels" else kind(files.columns.kind.value)
+    if "-" in files.files:  # which cannot be opened twice
+        return None
+    opened = open_source(files.files)
+    if not isinstance(opened, Columns) or set(ROLES) <= set(opened.names):
+        return None
+    return find_kind(opened.names)
+
+
+def describe_answers(kind: Kind, files: LabelFiles) -> tuple[str, dict[str, Any], list[str]]:
+    """Sizes of answers of a kind, as a sentence and as facts, and what the reader warns of."""
+    from crowdwise.labels.describe import Spread
+
+    answers, notes = read_answers(kind, files.files, files)
+    facts: dict[str, Any] = {"kind": kind.name, "n_answers": answers.n_answers, "n_workers": answers.n_workers}
+    for things in ("task", "item"):
+        if hasattr(answers, f"answers_per_{things}"):
+            facts[f"n_{things}s"] = getattr(answers, f"n_{things}s")
+            facts[f"answers_per_{things}"] = Spread.summarise_counts(getattr(answers, f"answers_per_{things}"))
+    facts["answers_per_worker"] = Spread.summarise_counts(answers.answers_per_worker)
+    return str(answers).partition(": ")[2], facts, notes
 
 
 def read_answers(kind: Kind, source: Any, files: LabelFiles) -> tuple[Answers, list[str]]:
