@@ -10,13 +10,16 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crowdwise.aggregate import DawidSkene
 from crowdwise.kinds.values import GaussianValues, Values
-from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate
+
+if TYPE_CHECKING:
+    from crowdwise.labels import CrowdLabels
 
 PER_TASK = 5
 

@@ -14,15 +14,17 @@ from scipy.special import polygamma
 from scipy.stats import t as student_t
 
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
+from crowdwise.kernels.value_sums import UncertainLines, ValueEdges, value_pass, value_uncertainty
 from crowdwise.kinds.values.line_posteriors import LinePosterior
-from crowdwise.kinds.values.model import ValueModel, sum_rows
+from crowdwise.kinds.values.model import ValueModel
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
+    from crowdwise.kernels.value_sums import ValuePass
     from crowdwise.kinds.values.answers import Values
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["KnownLineModel", "KnownWorkers", "as_arrays", "infer_values", "variance_by_workers"]
+__all__ = ["KnownLineModel", "KnownWorkers", "as_arrays", "infer_values"]
 
 REWEIGHTS = 30  # rounds of weights for the answers, where noise is Student's t
 
@@ -59,53 +61,68 @@ def infer_values(
     answers: Values, worker: IntArray, known: KnownWorkers, gold: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Mean and variance of every value (N, D); `worker` (n,) are positions in `known`."""
-    lines = LinePosterior(*(each[worker] for each in known.lines))
+    lines, start, normal = known.lines, known.mean - known.centre, bool(np.isinf(known.noise_freedom))
     square, both, _ = lines.second_moments()
-    said, start = answers.value - known.centre, known.mean - known.centre
-    weight = np.ones(answers.n_answers)
-    for _ in range(1 if np.isinf(known.noise_freedom) else REWEIGHTS):
-        precision = (weight / known.variance[worker])[:, None]
-        variance = 1 / (1 / known.spread + sum_rows(answers.task, precision * square, answers.n_tasks))
-        pull = sum_rows(answers.task, precision * (lines.scale * said - both), answers.n_tasks)
-        value = (start / known.spread + pull) * variance
-        if gold is not None:
-            value = np.where(np.isfinite(gold), gold - known.centre, value)
-            variance = np.where(np.isfinite(gold), 0.0, variance)
-        if np.isinf(known.noise_freedom):
-            break
-        rest = said - lines.scale * value[answers.task] - lines.bias
-        off = (rest**2 + square * variance[answers.task]).sum(axis=1)
-        weight = (known.noise_freedom + answers.n_coordinates) / (known.noise_freedom + off / known.variance[worker])
-    more = variance_by_workers(answers, worker, known, (value, variance), weight)
-    common = known.shift + known.stretch * (value - start) ** 2
+    precision = 1 / known.variance
+    worker = np.asarray(worker, np.int64)
+    edges = [
+        ValueEdges(
+            answers.task_ptr, answers.task, worker, answers.value[:, place] - known.centre[place],
+            np.empty(0) if gold is None else gold[:, place] - known.centre[place],
+        )
+        for place in range(answers.n_coordinates)
+    ]  # fmt: skip
+    weight: FloatArray | None = None if normal else np.ones(answers.n_answers)
+    for _ in range(1 if normal else REWEIGHTS):
+        passes = [
+            value_pass(
+                each, precision[:, None] * np.column_stack([square[:, d], lines.scale[:, d], both[:, d]]),
+                float(start[d]), float(known.spread[d]), weight,
+            )
+            for d, each in enumerate(edges)
+        ]  # fmt: skip
+        if not normal:
+            weight = _weigh_answers(edges, passes, known)
+    value, variance = (
+        np.column_stack([each.mean for each in passes]),
+        np.column_stack([each.variance for each in passes]),
+    )
+    more = np.column_stack(
+        [
+            value_uncertainty(each, _lines_of_coordinate(known, d), value[:, d], variance[:, d], weight)
+            for d, each in enumerate(edges)
+        ]
+    )
+    more += known.shift + known.stretch * (value - start) ** 2
     # A task without answers has the variance of all values, which leaves nothing to add.
-    answered = (answers.answers_per_task > 0)[:, None]
-    unknown = answered if gold is None else answered & ~np.isfinite(gold)
-    return value + known.centre, np.where(unknown, variance + more + common, variance)
+    unknown = (answers.answers_per_task > 0)[:, None] & (variance > 0)
+    return value + known.centre, variance + np.where(unknown, more, 0.0)
 
 
-def variance_by_workers(
-    answers: Values,
-    worker: IntArray,
-    known: KnownWorkers,
-    posterior: tuple[FloatArray, FloatArray],
-    weight: FloatArray,
-) -> FloatArray:
-    """What the variance of each value (N, D) lacks, its workers' lines and noise not being known exactly.
+def _lines_of_coordinate(known: KnownWorkers, place: int) -> UncertainLines:
+    lines = LinePosterior(*(each[:, place] for each in known.lines))
+    return UncertainLines(
+        lines.scale,
+        lines.bias,
+        1 / known.variance,
+        lines.scale_variance,
+        lines.bias_variance,
+        lines.covariance,
+        polygamma(1, np.maximum(known.freedom / 2, 0.5)),
+    )
 
-    The mean of a value moves by these for each unit of a worker's scale, bias and log-precision: v p (x - b - 2 a y),
-    -v p a and v p a (x - a y - b), where v is its variance and p the precision of the answer.
-    """
-    value, variance = posterior
-    lines, task = LinePosterior(*(each[worker] for each in known.lines)), answers.task
-    there = value[task]
-    pull = variance[task] * (weight / known.variance[worker])[:, None]
-    rest = answers.value - known.centre - lines.bias - lines.scale * there
-    by_scale, by_bias, by_noise = pull * (rest - lines.scale * there), -pull * lines.scale, pull * lines.scale * rest
-    more = by_scale**2 * lines.scale_variance + by_bias**2 * lines.bias_variance
-    more += 2 * by_scale * by_bias * lines.covariance
-    more += by_noise**2 * polygamma(1, np.maximum(known.freedom / 2, 0.5))[worker][:, None]
-    return np.maximum(sum_rows(task, more, answers.n_tasks), 0.0)
+
+def _weigh_answers(edges: list[ValueEdges], passes: list[ValuePass], known: KnownWorkers) -> FloatArray:
+    """Weight of each answer (n,), where noise is Student's t: low for one that is far off."""
+    off = np.zeros(edges[0].value.size)
+    square, _, _ = known.lines.second_moments()
+    for place, (each, found) in enumerate(zip(edges, passes, strict=True)):
+        scale, bias = known.lines.scale[each.worker, place], known.lines.bias[each.worker, place]
+        off += (each.value - scale * found.mean[each.task] - bias) ** 2
+        off += square[each.worker, place] * found.variance[each.task]
+    total = known.noise_freedom + off / known.variance[edges[0].worker]
+    return np.asarray((known.noise_freedom + len(edges)) / total)
+
 
 def as_arrays(known: KnownWorkers) -> dict[str, FloatArray]:
     """The workers as a fit saves them."""
@@ -202,6 +219,6 @@ class KnownLineModel(ValueModel):
         if np.isinf(self._noise_freedom):
             density = -0.5 * (np.log(2 * np.pi * spread) + rest**2 / spread)
         else:
-            density = student_t.logpdf(rest, self._noise_freedom, scale=np.sqrt(spread))
+            density = np.asarray(student_t.logpdf(rest, self._noise_freedom, scale=np.sqrt(spread)))
         total: FloatArray = density.sum(axis=1)
         return total

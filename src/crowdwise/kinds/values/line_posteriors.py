@@ -17,7 +17,7 @@ from crowdwise.kernels.value_sums import value_pass
 
 if TYPE_CHECKING:
     from crowdwise.kernels.value_sums import ValueEdges, ValuePass
-    from crowdwise.labels.types import BoolArray, FloatArray
+    from crowdwise.labels.types import FloatArray
 
 __all__ = [
     "PINNED",
@@ -36,7 +36,7 @@ VALUE_TASKS = 2.0  # tasks of the variance of the answers that the prior of the 
 LINE_WORKERS = 1.0  # workers that the priors of the variances of scale and bias count as
 USUAL_SCALE_VARIANCE = 0.1
 FEWEST_FREEDOM, MOST_FREEDOM = 3.0, 100.0  # of Student's t: with fewer no variance, with more it is normal
-LEAST = 1e-6  # share of the usual noise that the noise of a common worker has at least
+NOISE_WORKERS = 1.0  # workers that the prior of the common noise counts as, lest exact workers draw all after them
 
 
 class LinePosterior(NamedTuple):
@@ -59,11 +59,10 @@ class LinePosterior(NamedTuple):
 
 @dataclass(frozen=True)
 class Crowd:
-    """What is fitted: the answers by coordinate, and the numbers of answers of workers (M,) and of tasks (N,)."""
+    """What is fitted: the answers by coordinate, the number of answers of workers (M,), and what is fitted of lines."""
 
     edges: tuple[ValueEdges, ...]
     per_worker: FloatArray
-    answered: BoolArray  # tasks with answers or a known value
     usual_noise: float
     fits_scale: bool
     fits_bias: bool
@@ -158,10 +157,9 @@ def bound(crowd: Crowd, beliefs: Beliefs, passes: list[ValuePass], own: FloatArr
     total = 0.5 * n_coordinates * float((crowd.per_worker * (log_precision - np.log(2 * np.pi))).sum())
     total -= 0.5 * float(beliefs.precision @ squared_residuals(lines, passes, own).sum(axis=1))
     for each, mean, spread in zip(passes, priors.mean, priors.spread, strict=True):
-        value, variance = each.mean[crowd.answered], each.variance[crowd.answered]
-        total -= 0.5 * float((((value - mean) ** 2 + variance) / spread + np.log(spread)).sum())
-        unknown = variance > 0
-        total += 0.5 * float((1 + np.log(variance[unknown])).sum()) - 0.5 * np.log(2 * np.pi) * int((~unknown).sum())
+        first, second, logs, unknown, number = each.totals
+        total -= 0.5 * float((second - 2 * mean * first + number * mean**2) / spread + number * np.log(spread))
+        total += 0.5 * float(unknown + logs - np.log(2 * np.pi) * (number - unknown))
         total -= 0.5 * VALUE_TASKS * float(np.log(spread) + 1 / spread)
     total -= float(_line_divergence(lines, priors)[there].sum())
     for fits, variance, usual in (
@@ -171,6 +169,7 @@ def bound(crowd: Crowd, beliefs: Beliefs, passes: list[ValuePass], own: FloatArr
         total -= 0.5 * LINE_WORKERS * fits * float((np.log(variance) + usual / variance).sum())
     half = priors.strength / 2
     total -= float(_gamma_divergence(beliefs.shape, beliefs.rate, half, half * priors.noise)[there].sum())
+    total -= NOISE_WORKERS * half * float(np.log(priors.noise) + crowd.usual_noise / priors.noise)
     if beliefs.weight_rate is not None:
         shape, half = beliefs.weight_shape, priors.freedom / 2
         total += 0.5 * n_coordinates * float((digamma(shape) - np.log(beliefs.weight_rate)).sum())
@@ -230,8 +229,6 @@ def _fit_priors(crowd: Crowd, beliefs: Beliefs, passes: list[ValuePass]) -> Beli
     """
     priors, there = beliefs.priors, crowd.per_worker > 0
     number = int(there.sum())
-    value = np.column_stack([each.mean[crowd.answered] for each in passes])
-    variance = np.column_stack([each.variance[crowd.answered] for each in passes])
     lines, stretch, shift = beliefs.lines, np.ones(len(passes)), np.zeros(len(passes))
     if crowd.fits_bias and not crowd.known:
         square, both, _ = (each[there].sum(axis=0) for each in lines.second_moments())
@@ -241,10 +238,9 @@ def _fit_priors(crowd: Crowd, beliefs: Beliefs, passes: list[ValuePass]) -> Beli
             second = lines.scale[there].sum(axis=0) / priors.scale_variance
             stretch = (second + np.sqrt(second**2 + 4 * first * (number + VALUE_TASKS))) / (2 * first)
         lines = _change_units(lines, stretch, shift)
-        value, variance = (value - shift) / stretch, variance / stretch**2
-    mean = value.mean(axis=0)
-    squares = ((value - mean) ** 2 + variance).sum(axis=0)
-    spread = (squares + VALUE_TASKS) / (len(value) + VALUE_TASKS)
+    first, second, _, _, n_values = np.array([each.totals for each in passes]).T
+    mean = (first / n_values - shift) / stretch
+    spread = ((second - first**2 / n_values) / stretch**2 + VALUE_TASKS) / (n_values + VALUE_TASKS)
     square, _, constant = (each[there].sum(axis=0) for each in lines.second_moments())
     scale_variance, bias_variance = priors.scale_variance, priors.bias_variance
     if crowd.fits_scale:
@@ -252,10 +248,10 @@ def _fit_priors(crowd: Crowd, beliefs: Beliefs, passes: list[ValuePass]) -> Beli
         scale_variance = (off + LINE_WORKERS * USUAL_SCALE_VARIANCE) / (number + LINE_WORKERS)
     if crowd.fits_bias:
         bias_variance = (constant + LINE_WORKERS * crowd.usual_noise / 4) / (number + LINE_WORKERS)
-    noise = max(1 / float(beliefs.precision[there].mean()), LEAST * crowd.usual_noise)
-    freedom = (
-        priors.freedom if beliefs.weight_rate is None else _fit_freedom(beliefs.weight_shape, beliefs.weight_rate)
-    )
+    # Root of Σp noise² - (n - prior) noise - prior usual = 0.
+    total, rest = float(beliefs.precision[there].sum()), number - NOISE_WORKERS
+    noise = (rest + float(np.sqrt(rest**2 + 4 * total * NOISE_WORKERS * crowd.usual_noise))) / (2 * total)
+    freedom = priors.freedom if beliefs.weight_rate is None else _fit_freedom(beliefs.weight_shape, beliefs.weight_rate)
     found = Hyperparameters(mean, spread, scale_variance, bias_variance, priors.strength, noise, freedom)
     return replace(beliefs, lines=lines, priors=found)
 

@@ -77,7 +77,7 @@ def fit_factor(pairs: PairValues, given: FloatArray, whole: float, *, max_iter: 
 
     Residuals of a pair with n shared tasks have a standard deviation of about 1/√n of some size common to all. The mean
     entry is the root of the mean covariance, and the variance about it what makes the entries most probable (EM). The
-    covariances of one worker share that worker's answers: were all others exact, v[i] would still be the mean of as many
+    covariances of one worker share their answers: were all others exact, v[i] would still be the mean of as many
     products as the worker gave answers (`given`), of answers whose variance is `whole`.
     """
     typical = float(np.sqrt(max(np.average(pairs.value, weights=pairs.weight), 0.0)))
