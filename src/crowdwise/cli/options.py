@@ -55,6 +55,7 @@ class LabelKind(StrEnum):
     """What the answers are; a test compares it with the kinds that there are."""
 
     labels = "labels"
+    ordinal = "ordinal"
     values = "values"
 
 

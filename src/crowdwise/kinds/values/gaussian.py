@@ -30,8 +30,8 @@ variance.
 
 Choices. That the strength is chosen, and by the normal density of held-out answers, was settled on simulated crowds,
 some of them with answers that pile up at one end of the scale, and with a look at the truths of emotion_anger,
-emotion_joy, emotion_valence and wordsim: Student's density and the continuous ranked probability score choose smaller strengths
-there, and do worse. All other constants saw no truth.
+emotion_joy, emotion_valence and wordsim: Student's density and the continuous ranked probability score choose smaller
+strengths there, and do worse. All other constants saw no truth.
 """
 
 from __future__ import annotations
