@@ -16,8 +16,9 @@ F. Samejima (1969), "Estimation of latent ability using a response pattern of gr
 
 Memory: O(tasks × points + workers × K × points).
 
-Departures: places have a weak normal prior about those between the thresholds of the start. What the true class means is learnt from
-the answers, as by Dawid and Skene; `graded-response` cuts the line where the crowd does.
+Departures: places have a weak normal prior about those between the thresholds of the start. What the true class means
+is learnt from the answers, as by Dawid and Skene; `graded-response` cuts the line where the crowd does. A class that
+nobody names is ruled out.
 
 Choices. Spreads of the priors were chosen by held-out answers. That this method is the default, and not graded
 response, was decided with the truth of adult2 in view (mean absolute error .255 against .303); held-out answers do not tell the
@@ -52,7 +53,7 @@ from crowdwise.kinds.ordinal.graded_response import (
 
 if TYPE_CHECKING:
     from crowdwise.kinds.ordinal.answers import Grades
-    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["OrderedClasses"]
 
@@ -79,7 +80,8 @@ def class_posterior(
     at_points : (N, G)
         Log-probability of each task's answers at each point of the grid.
     """
-    found = np.ascontiguousarray(at_points[:, place]) + np.log(prior)
+    with np.errstate(divide="ignore"):
+        found = np.ascontiguousarray(at_points[:, place]) + np.log(prior)
     if gold is not None:
         other = (gold[:, None] >= 0) & (np.arange(place.size) != gold[:, None])
         found = np.where(other, -np.inf, found)
@@ -153,7 +155,10 @@ class OrderedClasses(PlacedModel):
     def _fit(self, answers: Grades, gold: IntArray | None) -> Found:  # type: ignore[override]
         said = count_answers(answers, answers.worker, answers.n_workers)
         there, shape = answers.answers_per_worker > 0, (answers.n_workers, answers.n_classes, GRID.size)
-        first = _start(answers)
+        used = np.bincount(answers.grade, minlength=answers.n_classes) > 0
+        if gold is not None:
+            used[gold[gold >= 0]] = True
+        first = _start(answers, used)
         weak = prior_of_places(first.place)
 
         def expect(now: State) -> tuple[float, FloatArray, FloatArray]:
@@ -163,16 +168,15 @@ class OrderedClasses(PlacedModel):
         def step(now: State) -> tuple[float, float, State]:
             likelihood, posterior, at_points = expect(now)
             value = likelihood + crowd_density(now.workers, now.crowd, first.crowd, there, self.spread)
-            value += float(weak[np.arange(now.place.size), now.place].sum()) + SMOOTHING * float(
-                np.log(now.prior).sum()
-            )
+            value += float(weak[np.arange(now.place.size), now.place].sum())
+            value += SMOOTHING * float(np.log(now.prior[used]).sum())
             place = place_classes(posterior.T @ at_points + weak)
             scores = np.zeros((answers.n_tasks, GRID.size))
             for number, point in enumerate(place):
                 scores[:, point] += posterior[:, number]
             counts = np.asarray(said.T @ scores).reshape(shape)
             workers = improve_workers(now.workers, now.crowd, counts, self.spread)
-            prior = posterior.sum(axis=0) + SMOOTHING
+            prior = posterior.sum(axis=0) + SMOOTHING * used
             crowd = mean_worker(workers, first.crowd, there)
             return value, likelihood, State(workers, crowd, prior / prior.sum(), place)
 
@@ -203,11 +207,10 @@ class OrderedClasses(PlacedModel):
         return np.einsum("ek,elk->el", posterior, chances[worker])
 
 
-def _start(answers: Grades) -> State:
+def _start(answers: Grades, used: BoolArray) -> State:
     """Workers alike; places of the classes between the thresholds."""
     first = start(answers)
     cuts = np.clip(first.crowd.intercept[0] / first.crowd.slope[0], -2.5, 2.5)
     middle = np.concatenate([[cuts[0] - 0.5], (cuts[1:] + cuts[:-1]) / 2, [cuts[-1] + 0.5]])
     place = np.abs(middle[:, None] - GRID).argmin(axis=1)
-    n_classes = answers.n_classes
-    return State(first.workers, first.crowd, np.full(n_classes, 1 / n_classes), place)
+    return State(first.workers, first.crowd, used / used.sum(), place)
