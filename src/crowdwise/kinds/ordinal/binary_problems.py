@@ -156,4 +156,5 @@ class BinaryProblems(ThresholdModel):
         found = recombine(np.where(certain, self.share_above_, said))
         # One answer at random counts beside a worker's own: differences of problems fitted apart may be 0.
         number = np.append(self.answers_per_worker_, 0)[worker][:, None]
-        return (number * found + 1 / found.shape[1]) / (number + 1)
+        mixed: FloatArray = (number * found + 1 / found.shape[1]) / (number + 1)
+        return mixed

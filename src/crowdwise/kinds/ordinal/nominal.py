@@ -85,4 +85,5 @@ class NominalDawidSkene(ConfusionModel):
 
     def _answer_probabilities(self, task: IntArray, worker: IntArray) -> FloatArray:
         posterior = np.where((task >= 0)[:, None], self.posterior_[task], self.prior_)
-        return np.einsum("ek,ekl->el", posterior, self._with_stranger()[worker])
+        found: FloatArray = np.einsum("ek,ekl->el", posterior, self._with_stranger()[worker])
+        return found

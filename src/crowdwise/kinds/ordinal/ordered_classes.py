@@ -21,8 +21,8 @@ is learnt from the answers, as by Dawid and Skene; `graded-response` cuts the li
 nobody names is ruled out.
 
 Choices. Spreads of the priors were chosen by held-out answers. That this method is the default, and not graded
-response, was decided with the truth of adult2 in view (mean absolute error .255 against .303); held-out answers do not tell the
-two apart on popquorn_offensive and the emotion scales, and are likelier under graded response on adult2.
+response, was decided with the truth of adult2 in view (mean absolute error .255 against .303). Held-out answers do not
+tell the two apart on popquorn_offensive and the emotion scales, and are likelier under graded response on adult2.
 """
 
 from __future__ import annotations
@@ -204,7 +204,8 @@ class OrderedClasses(PlacedModel):
     def _answer_probabilities(self, task: IntArray, worker: IntArray) -> FloatArray:
         chances = self._chances()[:, :, self._points()]
         posterior = np.where((task >= 0)[:, None], self.posterior_[task], self.prior_)
-        return np.einsum("ek,elk->el", posterior, chances[worker])
+        found: FloatArray = np.einsum("ek,elk->el", posterior, chances[worker])
+        return found
 
 
 def _start(answers: Grades, used: BoolArray) -> State:

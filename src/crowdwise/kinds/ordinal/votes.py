@@ -43,7 +43,8 @@ class MedianGrade(GradeModel):
 
     def _answer_probabilities(self, task: IntArray, worker: IntArray) -> FloatArray:  # noqa: ARG002
         number = np.where(task >= 0, self.answers_per_task_[task], 0)[:, None]
-        return (number * self.posterior_[task] + self.prior_) / (number + 1)
+        found: FloatArray = (number * self.posterior_[task] + self.prior_) / (number + 1)
+        return found
 
 
 def share_votes(answers: Grades, otherwise: FloatArray) -> FloatArray:
