@@ -21,6 +21,7 @@ from crowdwise.kinds.values import (
     StandardisedMean,
     StudentValues,
     TrimmedMean,
+    gaussian,
     score_values,
 )
 from crowdwise.kinds.values.gaussian import lay_out, start
@@ -352,6 +353,17 @@ def test_strength_is_chosen_by_held_out_answers() -> None:
     alike = simulate_values(60, 10, error=(15.0, 15.0), random_state=1)
     assert GaussianValues().fit(alike.answers).strength_ >= 16.0
     assert GaussianValues(strength=7.0).fit(crowd.answers).league().num_rows == 0
+
+
+def test_of_many_answers_some_choose_the_strength(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = simulate_values(200, 10, random_state=1).answers
+    monkeypatch.setattr(gaussian, "MOST", 300)
+    some = gaussian._draw_tasks(answers)
+    assert 250 <= some.n_answers <= 300
+    assert some.answers_per_task.min() == 5
+    table, whole = some.to_table().to_pylist(), answers.to_table().to_pylist()
+    assert all(row in whole for row in table)
+    assert GaussianValues().fit(answers).league().num_rows == 3
 
 
 def test_units_do_not_matter() -> None:

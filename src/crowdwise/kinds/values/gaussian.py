@@ -36,6 +36,7 @@ strengths there, and do worse. All other constants saw no truth.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -279,7 +280,14 @@ def _draw_tasks(answers: Values) -> Values:
     order = by_name[np.random.default_rng(0).permutation(answers.n_tasks)]
     kept = np.zeros(answers.n_tasks, np.bool_)
     kept[order[: np.searchsorted(np.cumsum(answers.answers_per_task[order]), MOST)]] = True
-    return answers.keep(kept[answers.task])
+    rows = kept[answers.task]
+    return replace(
+        answers,
+        task=(np.cumsum(kept) - 1)[answers.task[rows]].astype(np.int32),
+        worker=answers.worker[rows],
+        value=answers.value[rows],
+        tasks=answers.tasks.take(pa.array(np.flatnonzero(kept))),
+    )
 
 
 @estimator
