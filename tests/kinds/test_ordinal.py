@@ -22,20 +22,19 @@ from crowdwise.kinds.ordinal import (
     quadratic_weighted_kappa,
 )
 from crowdwise.kinds.ordinal.binary_problems import make_falling, recombine
-from crowdwise.kinds.ordinal.graded_response import (
+from crowdwise.kinds.ordinal.graded_response import NORMAL, PSEUDO_TASKS
+from crowdwise.kinds.ordinal.ordered_classes import SMOOTHING, place_classes
+from crowdwise.kinds.ordinal.worker_responses import (
     GRID,
-    NORMAL,
-    PSEUDO_TASKS,
     Responses,
     as_responses,
     gap_signs,
     improve_workers,
     prior_spreads,
-    start,
+    start_workers,
     worker_gradient,
     worker_objective,
 )
-from crowdwise.kinds.ordinal.ordered_classes import SMOOTHING, place_classes
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def density(model: Any, grades: Grades) -> float:
     spreads[:2] = 1.0, 2.0
     crowd = as_responses(model.crowd_slope_, model.crowd_intercept_[None]).parameters[0]
     own = as_responses(model.slope_, model.intercept_).parameters
-    for row in np.vstack([own, start(grades).crowd.parameters]):
+    for row in np.vstack([own, start_workers(grades)[1].parameters]):
         total += stats.norm.logpdf(row, crowd, spreads).sum()
     return total
 
@@ -96,7 +95,7 @@ def test_ordered_classes_equal_the_sum_over_all_truths(n_classes: int, seed: int
         posterior[np.arange(4), truth] += np.exp(value - total)
     np.testing.assert_allclose(model.posterior_, posterior, atol=1e-10)
     value = total + density(model, grades) + SMOOTHING * np.log(model.prior_[model.prior_ > 0]).sum()
-    cuts = start(grades).crowd.intercept[0] / 2
+    cuts = start_workers(grades)[1].intercept[0] / 2
     middle = [cuts[0] - 0.5, *((cuts[1:] + cuts[:-1]) / 2), cuts[-1] + 0.5]
     nearest = [GRID[np.abs(GRID - place).argmin()] for place in middle]
     value -= PSEUDO_TASKS / n_classes / 2 * ((model.place_ - nearest) ** 2).sum()

@@ -11,7 +11,7 @@ F. Samejima (1969), "Estimation of latent ability using a response pattern of gr
 |---|---|
 | posterior q[t, k] ∝ prior[k] Π P(grade given θ[k]) | `class_posterior` |
 | θ: the places on a grid, in order, that make the answers most probable | `place_classes` |
-| a, d: Fisher scoring with normal priors | `graded_response.improve_workers` |
+| a, d: Fisher scoring with normal priors | `worker_responses.improve_workers` |
 | log p(grades) and the priors | `OrderedClasses._fit` |
 
 Memory: O(tasks × points + workers × K × points).
@@ -36,10 +36,10 @@ from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.kinds.model import Found
-from crowdwise.kinds.ordinal.graded_response import (
+from crowdwise.kinds.ordinal.graded_response import PSEUDO_TASKS
+from crowdwise.kinds.ordinal.worker_responses import (
     GRID,
     LEAST,
-    PSEUDO_TASKS,
     ResponseModel,
     Responses,
     count_answers,
@@ -48,7 +48,7 @@ from crowdwise.kinds.ordinal.graded_response import (
     log_chances,
     mean_worker,
     response_arrays,
-    start,
+    start_workers,
 )
 
 if TYPE_CHECKING:
@@ -210,8 +210,8 @@ class OrderedClasses(PlacedModel):
 
 def _start(answers: Grades, used: BoolArray) -> State:
     """Workers alike; places of the classes between the thresholds."""
-    first = start(answers)
-    cuts = np.clip(first.crowd.intercept[0] / first.crowd.slope[0], -2.5, 2.5)
+    workers, crowd = start_workers(answers)
+    cuts = np.clip(crowd.intercept[0] / crowd.slope[0], -2.5, 2.5)
     middle = np.concatenate([[cuts[0] - 0.5], (cuts[1:] + cuts[:-1]) / 2, [cuts[-1] + 0.5]])
     place = np.abs(middle[:, None] - GRID).argmin(axis=1)
-    return State(first.workers, first.crowd, used / used.sum(), place)
+    return State(workers, crowd, used / used.sum(), place)
