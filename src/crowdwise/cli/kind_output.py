@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 import warnings
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from crowdwise.cli import console_tables, fitted_model_output, output_files
-from crowdwise.cli.label_files import collect_warnings
+from crowdwise.cli.label_files import collect_warnings, split_names
 from crowdwise.cli.terminal_names import display_name, quote_command
 from crowdwise.labels.errors import InputError, InputWarning
 
@@ -97,8 +98,13 @@ def read_answers(kind: Kind, source: Any, files: LabelFiles) -> tuple[Answers, l
     strange = [role for role in given if role not in kind.roles]
     if strange:
         raise InputError(f"{kind.name} have no {strange[0]} column: leave --{strange[0]}-column out.")
+    more: dict[str, Any] = {}
+    if columns.classes is not None:
+        if "classes" not in inspect.signature(kind.read).parameters:
+            raise InputError(f"{kind.name} have no classes: leave --classes out.")
+        more["classes"] = split_names(columns.classes)
     answers, notes = collect_warnings(
-        InputWarning, lambda: kind.read(source, **given, on_duplicate=columns.on_duplicate.value)
+        InputWarning, lambda: kind.read(source, **given, **more, on_duplicate=columns.on_duplicate.value)
     )
     return answers, notes
 

@@ -6,6 +6,9 @@ from .kind_registry import find_kind as find_kind
 from .kind_registry import kind as kind
 from .kind_registry import kinds as kinds
 from .model import KindModel as KindModel
+from .ordinal.answers import Grades as Grades
+from .ordinal.answers import read_grades as read_grades
+from .ordinal.simulation import simulate_grades as simulate_grades
 from .rankings.answers import Rankings as Rankings
 from .rankings.answers import read_rankings as read_rankings
 from .rankings.simulation import simulate_rankings as simulate_rankings

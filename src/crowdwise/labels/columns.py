@@ -59,6 +59,11 @@ SYNONYMS: dict[str, tuple[tuple[str, ...], ...]] = {
          "answercategorylabel"),
         ("value", "result", "score", "output"),
     ),
+    "grade": (
+        ("grade",),
+        ("rating", "stars", "grades", "label", "labelid", "labelname", "level", "rank"),
+        ("score", "answer", "response", "value"),
+    ),
     "time": (
         ("time",),
         ("timestamp", "datetime", "createdat", "created", "createtime", "creationtime", "submittedat", "submitted",

@@ -6,7 +6,7 @@ deviation of the worker's own (`worker_error_`). Averages take a = 1, b = 0 and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import chdtri, stdtrit
@@ -22,32 +22,7 @@ if TYPE_CHECKING:
     from crowdwise.kinds.model import Found
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["ValueModel", "WorkerLines", "infer_values", "sum_rows", "task_means"]
-
-
-class WorkerLines(NamedTuple):
-    """What workers make of a value y: normal with mean scale × y + bias (M, D), and this variance (M,)."""
-
-    scale: FloatArray
-    bias: FloatArray
-    variance: FloatArray
-
-
-def infer_values(
-    answers: Values, worker: IntArray, lines: WorkerLines, mean: FloatArray, spread: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Posterior mean and variance of every value (N, D), where values are normal with this mean and variance (D,).
-
-    Parameters
-    ----------
-    worker : (n_answers,)
-        Positions of the workers in `lines`.
-    """
-    scale, rest = lines.scale[worker], answers.value - lines.bias[worker]
-    weight = scale / lines.variance[worker][:, None]
-    precision = 1 / spread + sum_rows(answers.task, weight * scale, answers.n_tasks)
-    found = (mean / spread + sum_rows(answers.task, weight * rest, answers.n_tasks)) / precision
-    return found, 1 / precision
+__all__ = ["ValueModel", "sum_rows", "task_means"]
 
 
 class ValueModel(KindModel[Values]):
@@ -132,12 +107,7 @@ class ValueModel(KindModel[Values]):
 
     def _posterior(self, answers: Values, worker: IntArray) -> tuple[FloatArray, FloatArray]:
         """Mean and variance of each task's value (N, D); `worker` are the model's positions, M for a stranger."""
-        lines = WorkerLines(
-            self._with_stranger(self.worker_scale_),
-            self._with_stranger(self.worker_bias_),
-            self._with_stranger(self.worker_error_**2),
-        )
-        return infer_values(answers, worker, lines, self.prior_mean_, self.prior_variance_)
+        raise NotImplementedError
 
     # ---- the rest -----------------------------------------------------------------------------------------
 
