@@ -44,6 +44,15 @@ def _read_model(folder: str | Path, network: Any) -> Any:
     return model
 
 
+def _restore_kind(folder: str | Path, header: dict[str, Any]) -> Any:
+    from crowdwise.kinds.kind_registry import kind
+    from crowdwise.kinds.saving import restore_kind_model
+
+    model: Any = kind(header.get("kind_of_answers", "")).method(header["slug"]).load()()
+    restore_kind_model(model, folder, header)
+    return model
+
+
 def _restore(folder: str | Path, header: dict[str, Any], network: Any) -> Any:
     from crowdwise.fitting.saving import restore_model
     from crowdwise.registry import learner, method
@@ -51,6 +60,8 @@ def _restore(folder: str | Path, header: dict[str, Any], network: Any) -> Any:
     if header.get("room") != "learn":
         if network is not None:
             raise InputError("network= is for models that learn a classifier; this one is of labels alone.")
+        if header.get("room") == "kinds":
+            return _restore_kind(folder, header)
         model: Any = method(header["slug"]).load()()
         restore_model(model, folder, header)
         return model

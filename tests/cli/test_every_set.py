@@ -165,7 +165,7 @@ def test_comparisons_are_refused_until_they_are_tasks(cw: Callable[..., Any], tm
         ran = cw(command, file)
         assert ran.code == 2
         assert "holds comparisons" in ran.err
-        assert "Make each pair of items a task" in ran.err
+        assert "crowdwise.kinds.read_comparisons" in ran.err
     with file.open(encoding="utf-8") as stream:
         pairs = [(row["worker"], row["winner"], row["loser"]) for row in csv.DictReader(stream)]
     rows = [

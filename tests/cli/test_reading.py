@@ -27,13 +27,13 @@ def ratings(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS[1:])
 def test_values_are_asked_about(command: str, ratings: Path, cw: Callable[..., Any]) -> None:
     ran = cw(command, ratings, "--seed", 1)
     assert (ran.code, ran.out) == (2, "")
     first, *more = ran.err.splitlines()
     assert "distinct numbers among 1,800 labels: these look like values, not classes" in first
-    assert "put them (and their truth) into a few bands first" in first
+    assert "`crowdwise aggregate --kind values`" in first
     assert more == [
         "  They are classes all the same:",
         f"    crowdwise {command} '{ratings}' --seed 1 --kind labels",
@@ -45,7 +45,16 @@ def test_values_may_be_taken_for_classes(ratings: Path, cw: Callable[..., Any]) 
     assert (ran.code, ran.err) == (0, "")
     page = cw("aggregate", ratings, "--kind", "labels", "--method", "majority-vote")
     assert "--kind labels" in page.out  # the next commands read the same way
-    assert cw("aggregate", ratings, "--kind", "values").code == 2
+
+
+def test_values_are_aggregated_as_values(ratings: Path, cw: Callable[..., Any]) -> None:
+    said = cw("aggregate", ratings, "--json")
+    assert (said.code, said.json["kind"]) == (0, "values")
+    assert "Read as values; --kind labels for classes." in said.err
+    asked_for = cw("aggregate", ratings, "--json", "--kind", "values")
+    assert (asked_for.code, asked_for.err) == (0, "")
+    assert asked_for.json["n_iter"] == said.json["n_iter"]
+    assert cw("audit", ratings, "--kind", "values").code == 2
 
 
 def test_describe_says_that_they_look_like_values(ratings: Path, cw: Callable[..., Any]) -> None:

@@ -61,7 +61,7 @@ BAD_TEXT = {
     "empty header": (",,\na,ann,x\n", ["header is empty"]),
     "endless quote": ('task,worker,label\n"' + "a" * 5_000_000 + ",w,x\n", ["l.csv"]),
     "NUL byte": ("task,worker,label\na,\0nn,x\n", ["line 2", "NUL byte", "not a text table"]),
-    "comparisons": ("worker,winner,loser\n1,a,b\n2,b,a\n", ["l.csv holds comparisons ('worker', 'winner', 'loser')", "first or second"]),
+    "comparisons": ("worker,winner,loser\n1,a,b\n2,b,a\n", ["l.csv holds comparisons", "'worker', 'winner', 'loser'", "crowdwise.kinds.read_comparisons"]),
     "wide, task twice": ("t,ann,bob\nq,1,0\nq,,1\n", ["no worker column", "from_dense"]),
 }  # fmt: skip
 

@@ -120,8 +120,8 @@ def test_every_way_in_asks() -> None:
         lambda labels: cw.held_out_log_probability(cw.DawidSkene(), labels),
     ],
 )
-def test_nothing_aggregates_values(aggregate: Any) -> None:
-    with pytest.raises(InputError, match=r"kind='labels' in read_labels .* into a few bands first"):
+def test_values_are_not_aggregated_as_classes(aggregate: Any) -> None:
+    with pytest.raises(InputError, match=r"kind='labels' in read_labels .* crowdwise.kinds.read_values"):
         aggregate(ratings(60, 3, 15, 1, np.random.default_rng(0)))
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "expected_wrong_facts",
     "note_missing_structure",
     "note_names_escaped_in_csv",
+    "note_unfinished_fit",
     "print_classes",
     "print_notes_section",
     "print_notes_to_stderr",
@@ -128,6 +129,13 @@ def note_names_escaped_in_csv(*tables: pa.Table) -> list[str]:
         return []
     names = f"{format_count(changed, 'name')} that a spreadsheet may take for a formula, or with unseen characters"
     return [f"Defused in CSV: {names}. The saved model keeps {'it' if changed == 1 else 'them'} as given."]
+
+
+def note_unfinished_fit(model: Any) -> list[str]:
+    """Say that a fit might have gone on."""
+    if model.converged_:
+        return []
+    return [f"The fit stopped after {model.n_iter_:,} iterations while still improving. Give it more with --max-iter."]
 
 
 def expected_wrong_facts(model: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.cli import console_tables
 from crowdwise.cli.options import ColumnOptions, TimedColumnOptions, build_option_arguments
-from crowdwise.labels.errors import InputError, InputWarning, quote
+from crowdwise.labels.errors import InputError, InputWarning, OtherKindError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,6 +58,14 @@ class LabelFiles:
             "classes": None if columns.classes is None else split_names(columns.classes),
         }
 
+    def refuse_other_kind(self) -> None:
+        """Raise `OtherKindError` where --kind says that the answers are no classes."""
+        kind = self.columns.kind
+        if kind is not None and kind.value != "labels":
+            raise OtherKindError(
+                f"--kind {kind.value}: this command takes labels (classes) alone.", kind.value, self.files
+            )
+
     def build_column_arguments(self) -> list[str]:
         """Give the options on a command line."""
         given = asdict(self.columns)
@@ -71,9 +79,16 @@ class LabelFiles:
 
 
 def read_files(given: LabelFiles) -> CrowdLabels:
-    """Read labels as the options say; what is doubtful about them is said on standard error."""
+    """Read labels as the options say; what is doubtful about them is said on standard error.
+
+    Raises
+    ------
+    OtherKindError
+        If the options or the columns say that the answers are no classes.
+    """
     from crowdwise.labels import read_labels
 
+    given.refuse_other_kind()
     labels: CrowdLabels = _read_and_warn(lambda: read_labels(given.files, **given.reader_options()))
     return labels
 
@@ -82,6 +97,7 @@ def read_timed_files(given: LabelFiles) -> TimedLabels:
     """Read labels and their times as the options say; what is doubtful about them is said on standard error."""
     from crowdwise.labels.times import read_timed_labels
 
+    given.refuse_other_kind()
     time = given.columns.time_column if isinstance(given.columns, TimedColumnOptions) else None
     timed: TimedLabels = _read_and_warn(lambda: read_timed_labels(given.files, time=time, **given.reader_options()))
     return timed

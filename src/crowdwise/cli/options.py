@@ -52,9 +52,13 @@ class OnDuplicate(StrEnum):
 
 
 class LabelKind(StrEnum):
-    """What the answers are."""
+    """What the answers are; a test compares it with the kinds that there are."""
 
     labels = "labels"
+    comparisons = "comparisons"
+    ordinal = "ordinal"
+    rankings = "rankings"
+    values = "values"
 
 
 class OuterNames(StrEnum):
@@ -89,7 +93,7 @@ WorkerColumn = Annotated[str | None, column_option("The worker column.", "NAME")
 LabelColumn = Annotated[str | None, column_option("The label column.", "NAME")]
 Classes = Annotated[str | None, column_option("All classes in their order; others are errors.", "A,B,C")]
 Duplicates = Annotated[OnDuplicate, column_option("A second answer of one worker to one task.")]
-Kind = Annotated[LabelKind | None, column_option("The labels are classes, even if they look like values.")]
+Kind = Annotated[LabelKind | None, column_option("What the answers are; by the columns, if left out.")]
 Outer = Annotated[OuterNames | None, column_option("What the outer names of nested JSON are.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a page for people.")]
 Features = Annotated[

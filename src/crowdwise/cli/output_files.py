@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from crowdwise.cli.fitted_model_output import FittedResult
+    from crowdwise.cli.kind_output import KindResult
 
 __all__ = [
     "check_file",
@@ -97,7 +98,7 @@ def _is_part_of(place: Path, given: str) -> bool:
     )
 
 
-def write_results(result: FittedResult, place: Path, **more: pa.Table) -> None:
+def write_results(result: FittedResult | KindResult, place: Path, **more: pa.Table) -> None:
     """Write consensus.csv, workers.csv, `more` tables and model/ into the folder: all of them, or none."""
     from crowdwise.labels.atomic_output import replace_folder
     from crowdwise.labels.table_output import write_csv

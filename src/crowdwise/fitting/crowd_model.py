@@ -150,8 +150,6 @@ class CrowdModel(Estimator):
     has_confusion: ClassVar[bool] = True
     # The arrays that the class adds to those that its bases save, or changes; a `FittedArray` is declared by itself.
     saved: ClassVar[tuple[SavedArray, ...]] = SHARED
-    # Parameters that may name a file, and the words that do not: a loaded model keeps no path of a stranger's.
-    path_parameters: ClassVar[dict[str, tuple[str, ...]]] = {}
     posterior_: FloatArray
     prior_: FloatArray
     skill_: FloatArray
@@ -276,9 +274,6 @@ class CrowdModel(Estimator):
             own = [each.saved for each in vars(base).values() if isinstance(each, FittedArray)]
             declared |= {each.name: each for each in (*vars(base).get("saved", ()), *own)}
         return tuple(each for name, each in declared.items() if cls.has_confusion or name != "confusion")
-
-    def _check_parameters(self) -> None:
-        """Refuse parameters that are out of range, or of another type."""
 
     def _check_restored(self) -> None:
         """Refuse what no fit could have saved, though each array by itself is as declared."""

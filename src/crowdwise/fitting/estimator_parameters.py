@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from crowdwise.fitting.parameter_checks import plain_number
 from crowdwise.labels.errors import listing, quote
@@ -23,6 +23,9 @@ SomeEstimator = TypeVar("SomeEstimator", bound="Estimator")
 
 class Estimator:
     """Whatever is made with parameters, which its attributes hold under the same names, and fitted later."""
+
+    # Parameters that may name a file, and the words that do not: a loaded model keeps no path of a stranger's.
+    path_parameters: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     @classmethod
     def _parameters(cls) -> dict[str, Any]:
@@ -61,6 +64,9 @@ class Estimator:
         for name, own in inner.items():
             getattr(self, name).set_params(**own)
         return self
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters that are out of range, or of another type."""
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn asks of an estimator before it uses it."""

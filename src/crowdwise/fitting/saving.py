@@ -28,8 +28,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crowdwise.fitting.crowd_model import CrowdModel
+    from crowdwise.fitting.estimator_parameters import Estimator
 
-__all__ = ["read_header", "report_errors_as_damage", "restore_model", "save_model", "stored_parameters", "write_model"]
+__all__ = [
+    "ARRAYS",
+    "HEADER",
+    "KINDS",
+    "PARAMETER",
+    "SCHEMA",
+    "read_header",
+    "report_errors_as_damage",
+    "restore_model",
+    "save_model",
+    "set_parameters",
+    "stored_parameters",
+    "write_model",
+]
 
 SCHEMA = 2  # tables [worker, truth, label] throughout
 HEADER = "model.json"
@@ -75,7 +89,7 @@ def write_model(model: CrowdModel, draft: Path, **more: Any) -> None:
         pq.write_table(pa.table({"name": getattr(model._names, name)}), draft / f"{name}.parquet")
 
 
-def stored_parameters(model: CrowdModel) -> tuple[dict[str, Any], dict[str, Any]]:
+def stored_parameters(model: Estimator) -> tuple[dict[str, Any], dict[str, Any]]:
     """Plain values go to the header, arrays beside it; an object (another model) served the fit and is left out."""
     plain: dict[str, Any] = {}
     beside = {}
@@ -151,7 +165,7 @@ def restore_model(model: CrowdModel, folder: str | Path, header: dict[str, Any])
         check_count("n_iter", header["n_iter"], low=0)
         check_flag("converged", header["converged"])
         check_choice("kind", header["kind"], KINDS)
-        _set_parameters(model, header["parameters"], given)
+        set_parameters(model, header["parameters"], given)
         model._set_names(ModelNames(**vocabularies))
         for columns in COLUMN_SETS:
             prefix = f"{columns}/"
@@ -179,7 +193,7 @@ def _read_arrays(cls: type[CrowdModel], path: Path) -> tuple[dict[str, Any], dic
     return arrays, given
 
 
-def _set_parameters(model: CrowdModel, plain: dict[str, Any], beside: dict[str, Any]) -> None:
+def set_parameters(model: Estimator, plain: dict[str, Any], beside: dict[str, Any]) -> None:
     """Set the parameters, and check them as a fit does; paths of whoever saved the model are left out."""
     arrays = {name for name, value in plain.items() if isinstance(value, dict)}
     if arrays != set(beside) or any(plain[name] != {"array": name} for name in arrays):

@@ -25,13 +25,14 @@ __all__ = [
     "candidates",
     "check_time_column",
     "choose_columns",
+    "choose_roles",
     "choose_truth_columns",
     "refuse_names_not_text",
 ]
 
 ROLES = ("task", "worker", "label")
 Named: TypeAlias = tuple[str | None, str | None, str | None]  # columns as the user named them, None where not
-NUMBERS = {2: "two", 3: "three"}
+NUMBERS = {2: "two", 3: "three"}  # of roles, where they are few
 
 # Names that tables really have, in tiers: a later tier counts only where the earlier ones are absent.
 # They are compared without case, blanks, dots, dashes and underscores.
@@ -58,6 +59,11 @@ SYNONYMS: dict[str, tuple[tuple[str, ...], ...]] = {
          "answercategorylabel"),
         ("value", "result", "score", "output"),
     ),
+    "grade": (
+        ("grade",),
+        ("rating", "stars", "grades", "label", "labelid", "labelname", "level", "rank"),
+        ("score", "answer", "response", "value"),
+    ),
     "time": (
         ("time",),
         ("timestamp", "datetime", "createdat", "created", "createtime", "creationtime", "submittedat", "submitted",
@@ -66,6 +72,23 @@ SYNONYMS: dict[str, tuple[tuple[str, ...], ...]] = {
          "votedat", "updatedat"),
         ("date", "day", "when"),
     ),
+    # Of kinds that are no classes (`crowdwise.kinds`).
+    "value": (("value",), ("score", "rating", "number", "measurement", "label", "answer")),
+    "winner": (("winner",), ("chosen", "preferred", "better")),
+    "loser": (("loser",), ("rejected", "worse")),
+    "left": (("left",), ("leftitem", "leftid", "itema", "modela", "responsea", "a", "first")),
+    "right": (("right",), ("rightitem", "rightid", "itemb", "modelb", "responseb", "b", "second")),
+    "same": (("same",), ("issame", "match", "similar", "label", "answer")),
+    "outcome": (("label",), ("outcome", "winner", "choice", "answer", "preference", "preferred")),
+    "item": (("item",), ("itemid", "candidate", "object")),
+    "rank": (("rank",), ("position", "place")),
+    "prompt": (("prompt",), ("promptid", "instruction", "conversation", "context")),
+    "list": (("task",), ("taskid", "list", "listid", "ballot", "ballotid", "question", "query", "queryid")),
+    "text": (("text",), ("output", "translation", "transcription", "answer", "response", "summary")),
+    "x_min": (("xmin",), ("left", "x1", "x0")),
+    "y_min": (("ymin",), ("top", "y1", "y0")),
+    "x_max": (("xmax",), ("right", "x2")),
+    "y_max": (("ymax",), ("bottom", "y2")),
 }  # fmt: skip
 
 
@@ -113,7 +136,7 @@ def choose_columns(
     names: list[str], origin: str, task: str | None, worker: str | None, label: str | None
 ) -> tuple[str, str, str]:
     """Find the three columns: those named by the user, then the default names, then synonyms."""
-    found = _choose(names, origin, {"task": task, "worker": worker, "label": label})
+    found = choose_roles(names, origin, {"task": task, "worker": worker, "label": label})
     return found[0], found[1], found[2]
 
 
@@ -125,7 +148,7 @@ def choose_truth_columns(names: list[str], origin: str, task: str | None, label:
     """Find the two columns of a table of truths, whose label may also be called truth, gold and the like."""
     if label is None and not candidates("label", names):
         label = next((name for name in names if _key(name) in TRUTHS), None)
-    found = _choose(names, origin, {"task": task, "label": label})
+    found = choose_roles(names, origin, {"task": task, "label": label})
     return found[0], found[1]
 
 
@@ -145,7 +168,8 @@ def refuse_names_not_text(given: Mapping[str, object]) -> None:
             raise InputError(f"{role} is {quote(name)}; give the name of a column as text, such as {role}={role!r}.")
 
 
-def _choose(names: list[str], origin: str, given: dict[str, str | None]) -> list[str]:
+def choose_roles(names: list[str], origin: str, given: dict[str, str | None]) -> list[str]:
+    """Find the columns of some roles: those named by the user, then the default names, then synonyms."""
     refuse_names_not_text(given)
     taken = {name for name in given.values() if name is not None}
     found = {
@@ -158,7 +182,8 @@ def _choose(names: list[str], origin: str, given: dict[str, str | None]) -> list
     result = [str(name) for name in found.values()]
     if len(set(result)) < len(result):
         raise InputError(
-            f"{origin}: {', '.join(given)} must be {NUMBERS[len(given)]} different columns; they are {listing(result)}."
+            f"{origin}: {', '.join(given)} must be {NUMBERS.get(len(given), len(given))} different columns; they are "
+            f"{listing(result)}."
         )
     _refuse_repeated(names, origin, result)
     return result
@@ -220,8 +245,8 @@ def _absent_message(absent: list[str], names: list[str], origin: str, roles: lis
         return f"{origin} has no columns. Labels need three: task, worker and label."
     if set(COMPARED) <= {_key(name) for name in names}:
         return (
-            f"{origin} holds comparisons ({listing(names)}), not labels of tasks. Make each pair of items a task, in "
-            "an order of your own (a|b, never b|a), and its label which of the two won: first or second."
+            f"{origin} holds comparisons ({listing(names)}), not labels of tasks. With a column worker they are read "
+            "as comparisons."
         )
     if len(names) == 1:
         return (

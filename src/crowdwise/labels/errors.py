@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crowdwise.labels.unseen_characters import escape_letters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CrowdwiseError", "InputError", "InputWarning", "UnclearInputError", "is_one_of", "listing", "quote"]
+__all__ = [
+    "CrowdwiseError",
+    "InputError",
+    "InputWarning",
+    "NumericLabelsError",
+    "OtherKindError",
+    "UnclearInputError",
+    "is_one_of",
+    "listing",
+    "quote",
+]
 
 SHOWN = 5
 LONGEST_NAME = 60
@@ -35,6 +45,26 @@ class UnclearInputError(InputError):
     def __init__(self, message: str, choices: Iterable[tuple[str, tuple[str, ...]]] = ()) -> None:
         super().__init__(message)
         self.choices = tuple(choices)
+
+
+class NumericLabelsError(UnclearInputError):
+    """Labels that are numbers, and look like values."""
+
+
+class OtherKindError(InputError):
+    """Answers of a kind that is no class, where classes were asked for.
+
+    Attributes
+    ----------
+    kind
+        Name of the kind.
+    opened
+        The table, opened: standard input cannot be opened twice.
+    """
+
+    def __init__(self, message: str, kind: str, opened: Any) -> None:
+        super().__init__(message)
+        self.kind, self.opened = kind, opened
 
 
 class InputWarning(UserWarning):

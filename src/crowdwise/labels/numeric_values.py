@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.labels.errors import UnclearInputError
+from crowdwise.labels.errors import NumericLabelsError
 from crowdwise.labels.source_location import format_count
 
 if TYPE_CHECKING:
@@ -42,7 +42,10 @@ FEWEST_TASKS = 5
 EXACT, STEEPER, MARGIN = 0.5, 1.5, 0.05
 MOSTLY = 0.95  # share of the labels that must be numbers; the rest may be "don't know"
 NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?\s*$"
-BANDS = "Values are not aggregated yet: put them (and their truth) into a few bands first, such as low, middle and high"
+VALUES = (
+    "Values are aggregated by `crowdwise aggregate --kind values`, in Python by crowdwise.kinds.read_values; for all "
+    "else put them (and their truth) into a few bands first, such as low, middle and high"
+)
 
 
 class Agreement(NamedTuple):
@@ -56,9 +59,9 @@ def refuse_numeric_values(labels: CrowdLabels) -> None:
     """Raise an error if the labels look like values, which names both ways on."""
     found = explain_numeric_values(labels)
     if found:
-        raise UnclearInputError(
+        raise NumericLabelsError(
             f"{found} If they are classes all the same, say so with kind='labels' in read_labels (on the command line "
-            f"--kind labels). {BANDS}.",
+            f"--kind labels). {VALUES}.",
             [("They are classes all the same:", ("--kind", "labels"))],
         )
 

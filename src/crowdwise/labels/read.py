@@ -17,7 +17,7 @@ from crowdwise.labels.column_checks import refuse_header_row
 from crowdwise.labels.columns import ROLES, Columns, Named, choose_columns, refuse_names_not_text
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.encode import ColumnEncoder, labels_from_encoded
-from crowdwise.labels.errors import InputError, is_one_of, quote
+from crowdwise.labels.errors import InputError, OtherKindError, is_one_of, listing, quote
 from crowdwise.labels.files import ANSWERS, file_source
 from crowdwise.labels.nested import by_task, columns_of_rows
 from crowdwise.labels.several_files import open_paths
@@ -126,7 +126,23 @@ def open_answers(source: Any, options: Options) -> tuple[Opened, Options]:
         return found, options
     # Found by name: the room of tools' exports lies above this one.
     answers = import_module("crowdwise.formats").find_answers(found, options.named)
+    if answers is None:
+        _refuse_other_kinds(found, options)
     return (found, options) if answers is None else (answers[0], replace(options, named=answers[1]))
+
+
+def _refuse_other_kinds(found: Columns, options: Options) -> None:
+    """Refuse a table whose columns tell that its answers are no classes, unless the user says otherwise."""
+    if options.kind is not None or options.named != (None, None, None) or set(ROLES) <= set(found.names):
+        return
+    kind = import_module("crowdwise.kinds.kind_registry").find_kind(found.names)
+    if kind is not None:
+        raise OtherKindError(
+            f"{found.place.origin} holds {kind.name} ({kind.words}), by its columns {listing(found.names)}, and no "
+            f"labels. Read it with crowdwise.kinds.{kind.read.__name__}, or name the columns of labels.",
+            kind.name,
+            found,
+        )
 
 
 def labels_from_opened(source: Any, found: Opened, options: Options) -> CrowdLabels:

@@ -12,18 +12,19 @@ import typer
 from rich.padding import Padding
 from rich.text import Text
 
-from crowdwise.cli import console_tables, fitted_model_output, output_files
+from crowdwise.cli import console_tables, fitted_model_output, kind_output, output_files
 from crowdwise.cli.fitted_model_output import (
     FittedResult,
     expected_wrong_facts,
     note_missing_structure,
     note_names_escaped_in_csv,
+    note_unfinished_fit,
     read_scoring_truth,
 )
 from crowdwise.cli.label_files import LabelFiles, announce_compilation, read_files, read_task_items, split_names
 from crowdwise.cli.options import ColumnOptions, ConsensusOptions, Json, Labels, build_option_arguments, make_option
 from crowdwise.cli.terminal_names import escape_unprintable, quote_command
-from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.errors import InputError, NumericLabelsError, OtherKindError, listing, quote
 from crowdwise.labels.source_location import format_count
 
 if TYPE_CHECKING:
@@ -64,6 +65,9 @@ class AggregateOptions(ConsensusOptions):
         ),
     ] = None
     graph: Annotated[str | None, make_option("Pairs of tasks that are joined, in two columns.", "FILE")] = None
+    write_dpo: Annotated[
+        str | None, make_option("Of comparisons: write chosen, rejected, weight and flip_rate as JSON lines.", "FILE")
+    ] = None
 
     def build_command_arguments(self) -> list[str]:
         """Give the options that change the fit, or what is shown of it, on a command line."""
@@ -118,19 +122,48 @@ def aggregate(
     given = [*labels, options.truth, options.gold, options.sequences, options.graph, options.items]
     results = ("consensus.csv", "workers.csv")
     place = None if out is None or out == "-" else output_files.check_results(out, results, given)
+    if options.write_dpo == "-":
+        raise typer.BadParameter("--write-dpo needs the name of a file")
+    if options.write_dpo is not None:
+        output_files.check_file(options.write_dpo, "--write-dpo", given)
     files = LabelFiles(labels, columns)
+
+    def print_for_programs(result: Any) -> bool:
+        if json:
+            output_files.print_json(result.to_json_dict())
+        if out == "-":
+            output_files.print_csv(result.consensus)
+        return json or out == "-"
+
     with use_engine(options.engine):
-        read = read_files(files)
+        try:
+            read = read_files(files)
+        except OtherKindError as other:
+            kind_output.aggregate_answers(
+                other.kind, other.opened, files, options, place=place, print_result=print_for_programs
+            )
+            return
+        except NumericLabelsError as error:
+            if "-" in files.files:  # which cannot be read twice
+                raise
+            kind_output.aggregate_answers(
+                "values",
+                files.files,
+                files,
+                options,
+                place=place,
+                print_result=print_for_programs,
+                notes=[f"Read as values; --kind labels for classes. {str(error).partition('. If they are')[0]}."],
+            )
+            return
+        if options.write_dpo is not None:
+            raise InputError("--write-dpo takes comparisons, and these are labels. Leave it out.")
         announce_compilation(read)
         items = read_task_items(options.items, read)
         result = fit_and_score(files, options, read)
     if place is not None:
         output_files.write_results(result, place)
-    if json:
-        output_files.print_json(result.to_json_dict())
-    if out == "-":
-        output_files.print_csv(result.consensus)
-    if json or out == "-":
+    if print_for_programs(result):
         fitted_model_output.print_notes_to_stderr(result.notes)
     else:
         _print_page(result, place, items)
@@ -163,10 +196,7 @@ def fit_and_score(files: LabelFiles, options: AggregateOptions, labels: CrowdLab
         model.fit(labels, **known)
     seconds = time.perf_counter() - started
     consensus, workers = model.consensus(), model.workers()
-    if not model.converged_:
-        notes.append(
-            f"The fit stopped after {model.n_iter_:,} iterations while still improving. Give it more with --max-iter."
-        )
+    notes += note_unfinished_fit(model)
     notes += note_names_escaped_in_csv(consensus, workers)
     return Result(
         files=files,

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from crowdwise.cli import console_tables, output_files
+from crowdwise.cli import console_tables, kind_output, output_files
 from crowdwise.cli.label_files import LabelFiles, describe_files
 from crowdwise.cli.options import ColumnOptions, Duplicates, Json, Labels, OnDuplicate
 from crowdwise.cli.terminal_names import quote_command
+from crowdwise.labels.describe import Spread
 
 if TYPE_CHECKING:
+    from crowdwise.kinds.kind_registry import Kind
     from crowdwise.labels.describe import Description
 
 __all__ = ["describe"]
@@ -28,11 +30,38 @@ class DescribedColumns(ColumnOptions):
 def describe(labels: Labels, *, json: Json = False, columns: DescribedColumns) -> None:
     """Say what labels look like before any model, and what seems wrong."""
     files = LabelFiles(labels, columns)
+    kind = kind_output.find_kind_of_files(files)
+    if kind is not None:
+        _describe_other_kind(kind, files, json=json)
+        return
     description = describe_files(files)
     if json:
         output_files.print_json(description.to_dict())
     else:
         _print_page(description, files)
+
+
+def _describe_other_kind(kind: Kind, files: LabelFiles, *, json: bool) -> None:
+    """Sizes of answers that are no classes, and the command that aggregates them."""
+    sizes, facts, notes = kind_output.describe_answers(kind, files)
+    if json:
+        plain = {name: asdict(value) if isinstance(value, Spread) else value for name, value in facts.items()}
+        output_files.print_json(plain | {"warnings": notes})
+        return
+    console = console_tables.open_console()
+    console.print(Text(f"{kind.name.capitalize()} ({kind.words}): {sizes}."))
+    console.print()
+    rows = [
+        [name.replace("answers_per_", "answers an " if name.endswith("item") else "answers a "), str(value)]
+        for name, value in facts.items()
+        if isinstance(value, Spread)
+    ]
+    console.print(console_tables.make_table(("", "left"), ("", "wrap"), rows=rows))
+    if notes:
+        console_tables.print_heading(console, "What looks wrong")
+        console_tables.print_notes(console, notes)
+    command = quote_command("crowdwise", "aggregate", *files.build_command_arguments())
+    console_tables.print_next_steps(console, [("Find the consensus:", command)])
 
 
 def _print_page(description: Description, files: LabelFiles) -> None:

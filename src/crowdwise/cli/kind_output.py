@@ -1,0 +1,224 @@
+"""`crowdwise aggregate` for answers that are no classes: read, fit, write, and a page that any kind can have."""
+
+from __future__ import annotations
+
+import inspect
+import time
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from crowdwise.cli import console_tables, fitted_model_output, output_files
+from crowdwise.cli.label_files import collect_warnings, split_names
+from crowdwise.cli.terminal_names import display_name, quote_command
+from crowdwise.labels.errors import InputError, InputWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+    from rich.console import Console
+
+    from crowdwise.cli.commands.aggregate import AggregateOptions
+    from crowdwise.cli.label_files import LabelFiles
+    from crowdwise.kinds.answers import Answers
+    from crowdwise.kinds.kind_registry import Kind
+
+__all__ = ["KindResult", "aggregate_answers", "describe_answers", "find_kind_of_files", "read_answers"]
+
+ROWS = 10  # of the consensus and of the workers that are shown
+LABELS_ONLY = ("class_prior", "known_workers", "sequences", "graph", "items")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KindResult:
+    """A fitted model of some kind of answers, its two tables, and what to say about them."""
+
+    kind: Kind
+    answers: Answers
+    model: Any
+    consensus: pa.Table
+    workers: pa.Table
+    seconds: float
+    scores: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def to_json_dict(self) -> dict[str, Any]:
+        """Give what `--json` prints."""
+        sizes = ("n_tasks", "n_items", "n_workers", "n_answers")
+        return {
+            "kind": self.kind.name,
+            "method": self.model.slug,
+            **{name: getattr(self.answers, name) for name in sizes if hasattr(self.answers, name)},
+            "n_iter": self.model.n_iter_,
+            "converged": self.model.converged_,
+            "seconds": round(self.seconds, 6),
+            **self.scores,
+        }
+
+
+def find_kind_of_files(files: LabelFiles) -> Kind | None:
+    """The kind that --kind or the columns of the files tell; None for labels, and for standard input."""
+    from crowdwise.kinds.kind_registry import find_kind, kind
+    from crowdwise.labels.columns import ROLES, Columns
+    from crowdwise.labels.read import open_source
+
+    if files.columns.kind is not None:
+        return None if files.columns.kind.value == "labels" else kind(files.columns.kind.value)
+    if "-" in files.files:  # which cannot be opened twice
+        return None
+    opened = open_source(files.files)
+    if not isinstance(opened, Columns) or set(ROLES) <= set(opened.names):
+        return None
+    return find_kind(opened.names)
+
+
+def describe_answers(kind: Kind, files: LabelFiles) -> tuple[str, dict[str, Any], list[str]]:
+    """Sizes of answers of a kind, as a sentence and as facts, and what the reader warns of."""
+    from crowdwise.labels.describe import Spread
+
+    answers, notes = read_answers(kind, files.files, files)
+    facts: dict[str, Any] = {"kind": kind.name, "n_answers": answers.n_answers, "n_workers": answers.n_workers}
+    for things in ("task", "item"):
+        if hasattr(answers, f"answers_per_{things}"):
+            facts[f"n_{things}s"] = getattr(answers, f"n_{things}s")
+            facts[f"answers_per_{things}"] = Spread.summarise_counts(getattr(answers, f"answers_per_{things}"))
+    facts["answers_per_worker"] = Spread.summarise_counts(answers.answers_per_worker)
+    return str(answers).partition(": ")[2], facts, notes
+
+
+def read_answers(kind: Kind, source: Any, files: LabelFiles) -> tuple[Answers, list[str]]:
+    """Answers of a kind, with the columns that the options name, and what the reader warns of."""
+    columns = files.columns
+    named = {"task": columns.task_column, "worker": columns.worker_column, kind.roles[-1]: columns.label_column}
+    given = {role: name for role, name in named.items() if name is not None}
+    strange = [role for role in given if role not in kind.roles]
+    if strange:
+        raise InputError(f"{kind.name} have no {strange[0]} column: leave --{strange[0]}-column out.")
+    more: dict[str, Any] = {}
+    if columns.classes is not None:
+        if "classes" not in inspect.signature(kind.read).parameters:
+            raise InputError(f"{kind.name} have no classes: leave --classes out.")
+        more["classes"] = split_names(columns.classes)
+    answers, notes = collect_warnings(
+        InputWarning, lambda: kind.read(source, **given, **more, on_duplicate=columns.on_duplicate.value)
+    )
+    return answers, notes
+
+
+def aggregate_answers(
+    name: str,
+    source: Any,
+    files: LabelFiles,
+    options: AggregateOptions,
+    *,
+    place: Path | None,
+    print_result: Callable[[KindResult], bool],
+    notes: Sequence[str] = (),
+) -> None:
+    """Read, fit and score, write where asked for, and show a page unless `print_result` printed for programs."""
+    from crowdwise.kinds.kind_registry import kind as find
+
+    kind = find(name)
+    refused = [each for each in LABELS_ONLY if getattr(options, each) is not None]
+    if refused:
+        raise InputError(f"{kind.name} take no --{refused[0].replace('_', '-')}. Leave it out.")
+    if options.write_dpo is not None and kind.name != "comparisons":
+        raise InputError(f"--write-dpo takes comparisons, and these are {kind.name}. Leave it out.")
+    answers, read = read_answers(kind, source, files)
+    result = _fit(kind, answers, options, [*notes, *read])
+    if place is not None:
+        output_files.write_results(result, place)
+    if options.write_dpo is not None:
+        from crowdwise.kinds.comparisons.preference_files import preference_lines
+
+        output_files.write_text("".join(preference_lines(result.model)), Path(options.write_dpo))
+    if print_result(result):
+        fitted_model_output.print_notes_to_stderr(result.notes)
+    else:
+        _print_page(result, files, place)
+
+
+def _fit(kind: Kind, answers: Answers, options: AggregateOptions, notes: list[str]) -> KindResult:
+    from crowdwise.fitting.em import StillImproving
+
+    model: Any = kind.method(None if options.method == "auto" else options.method).load()()
+    for option, name in {"seed": "random_state", "max_iter": "max_iter"}.items():
+        value = getattr(options, option)
+        if value is not None:
+            if name not in model.get_params():
+                raise InputError(f"{model.slug} takes no --{option.replace('_', '-')}. Leave it out.")
+            model.set_params(**{name: value})
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StillImproving)  # said as a note
+        model.fit(answers, options.gold)
+    seconds = time.perf_counter() - started
+    consensus, workers = model.consensus(), model.workers()
+    return KindResult(
+        kind=kind,
+        answers=answers,
+        model=model,
+        consensus=consensus,
+        workers=workers,
+        seconds=seconds,
+        scores={} if options.truth is None else kind.score(model, options.truth),
+        notes=[
+            *notes,
+            *fitted_model_output.note_unfinished_fit(model),
+            *fitted_model_output.note_names_escaped_in_csv(consensus, workers),
+        ],
+    )
+
+
+# ---- page -------------------------------------------------------------------------------------------------
+
+
+def _print_page(result: KindResult, files: LabelFiles, place: Path | None) -> None:
+    console, kind = console_tables.open_console(), result.kind
+    console.print(Text(f"Consensus of {str(result.answers).partition(': ')[2]}."))
+    rounds = f" and {result.model.n_iter_:,} iterations" if result.model.n_iter_ > 1 else ""
+    chosen = getattr(result.model, "chosen_method", None)
+    by = result.model.slug if chosen is None else f"{result.model.slug}, which took {chosen}"
+    console.print(Text(f"By {by}, in {result.seconds:.2g} s{rounds}."))
+    if result.scores:
+        console_tables.print_heading(console, "Against the truth")
+        rows = [[name.replace("_", " "), f"{value:.4g}"] for name, value in result.scores.items()]
+        console.print(console_tables.make_table(("", "left"), ("", "right"), rows=rows))
+    _print_table(console, "Consensus", result.consensus, kind.shown[0])
+    _print_table(console, "Workers", result.workers, kind.shown[1])
+    fitted_model_output.print_notes_section(console, result.notes)
+    if place is not None:
+        fitted_model_output.print_written_files(console, place)
+    command = ["crowdwise", "aggregate", *files.build_command_arguments()]
+    steps = [] if place is not None else [("Keep the result:", quote_command(*command, "--out", "results"))]
+    others = [method.slug for method in kind.methods() if method.slug != result.model.slug]
+    if others:
+        steps.append((f"Other methods: {', '.join(others)}.", quote_command(*command, "--method", others[0])))
+    console_tables.print_next_steps(console, steps)
+
+
+def _print_table(console: Console, title: str, table: pa.Table, columns: tuple[str, ...]) -> None:
+    """The first rows of a table, in the columns that a terminal has room for."""
+    shown = [name for name in columns if name in table.column_names]
+    more = table.num_rows - ROWS
+    console_tables.print_heading(console, title if more <= 0 else f"{title}: the first {ROWS} of {table.num_rows:,}")
+    rows = [[_cell(value) for value in row.values()] for row in table.select(shown).slice(0, ROWS).to_pylist()]
+    sides = ["right" if table[name].type in _numbers() else "left" for name in shown]
+    header = [(name.replace("_", " "), side) for name, side in zip(shown, sides, strict=True)]
+    console.print(console_tables.make_table(*header, rows=rows))
+
+
+def _numbers() -> tuple[Any, ...]:
+    import pyarrow as pa
+
+    return pa.float64(), pa.int64(), pa.int32()
+
+
+def _cell(value: Any) -> Text | str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else display_name(value, 40)

@@ -1,0 +1,17 @@
+from .comparisons.answers import Comparisons as Comparisons
+from .comparisons.answers import read_comparisons as read_comparisons
+from .comparisons.simulation import simulate_comparisons as simulate_comparisons
+from .kind_registry import Kind as Kind
+from .kind_registry import find_kind as find_kind
+from .kind_registry import kind as kind
+from .kind_registry import kinds as kinds
+from .model import KindModel as KindModel
+from .ordinal.answers import Grades as Grades
+from .ordinal.answers import read_grades as read_grades
+from .ordinal.simulation import simulate_grades as simulate_grades
+from .rankings.answers import Rankings as Rankings
+from .rankings.answers import read_rankings as read_rankings
+from .rankings.simulation import simulate_rankings as simulate_rankings
+from .values.answers import Values as Values
+from .values.answers import read_values as read_values
+from .values.simulation import simulate_values as simulate_values

@@ -1,0 +1,145 @@
+"""A table of answers: columns found by their names, encoded or read as numbers or texts, and checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crowdwise.labels.columns import Columns, candidates, choose_roles
+from crowdwise.labels.encode import Encoded, encode
+from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.read import open_source
+from crowdwise.labels.vocabulary import positions, union
+
+if TYPE_CHECKING:
+    from crowdwise.labels.source_location import Place
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
+
+__all__ = ["AnswerTable", "open_table"]
+
+LARGEST_VALUE = 1e100  # squares of values are summed
+NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?\s*$"
+
+
+@dataclass(frozen=True)
+class AnswerTable:
+    """The columns of a table of answers by their roles ("task", "worker", "value", …).
+
+    Attributes
+    ----------
+    columns
+        The column of each role; an optional role that the table does not have is absent.
+    names
+        What the columns are called in the table.
+    place
+        Names a row in an error.
+    text
+        Whether the table is text, so that names that are all plain integers are meant as integers.
+    table_kind
+        The kind of table that results should go out in.
+    """
+
+    columns: dict[str, pa.ChunkedArray]
+    names: dict[str, str]
+    place: Place
+    text: bool
+    table_kind: TableKind
+
+    def __contains__(self, role: str) -> bool:
+        return role in self.columns
+
+    def encode(self, role: str) -> Encoded:
+        """A column of names as positions in its vocabulary, in order of first appearance."""
+        return encode(self.columns[role], role, name=self.names[role], place=self.place, text=self.text)
+
+    def encode_together(self, first: str, second: str) -> tuple[IntArray, IntArray, pa.Array]:
+        """Two columns that name things of one sort, as positions in one vocabulary."""
+        one, other = self.encode(first), self.encode(second)
+        names = union([one.names, other.names])
+        left, right = (positions(each.names, names)[each.codes].astype(np.int32) for each in (one, other))
+        return left, right, names
+
+    def read_numbers(self, role: str) -> FloatArray:
+        """A column of finite numbers (n,); words, missing values and infinities are refused with their rows."""
+        column, name = self.columns[role], self.names[role]
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if pa.types.is_boolean(column.type) or pa.types.is_temporal(column.type) or pa.types.is_nested(column.type):
+            raise InputError(
+                f"{self.place.origin}: column {quote(name)} holds {column.type} in place of numbers. Give numbers."
+            )
+        self._refuse(column.is_null(), role, "nothing", "Remove those rows, or fill them in.")
+        if not any(
+            is_kind(column.type) for is_kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+        ):
+            text = column.cast(pa.string())
+            words = pc.invert(pc.match_substring_regex(text, NUMBER))
+            shown = listing(pc.unique(text.filter(words)).to_pylist())
+            self._refuse(words, role, f"{shown} in place of numbers", "Remove those rows, or give numbers.")
+            column = pc.replace_substring_regex(pc.utf8_trim_whitespace(text), r"^\+", "")
+        values: FloatArray = column.cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
+        # A comparison with what is not a number is false.
+        self._refuse(~(np.abs(values) <= LARGEST_VALUE), role, "no finite numbers", "Remove those rows, or mend them.")
+        return values + 0.0  # -0.0 is 0.0
+
+    def read_texts(self, role: str) -> pa.Array:
+        """A column of texts (n,); missing and empty ones are refused with their rows."""
+        column = self.columns[role]
+        text = column if pa.types.is_string(column.type) else column.cast(pa.string())
+        empty = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(text), ""), True)
+        self._refuse(empty, role, "no text", "Remove those rows, or fill them in.")
+        return pa.concat_arrays(text.chunks)
+
+    def _refuse(self, wrong: pa.ChunkedArray | BoolArray, role: str, what: str, remedy: str) -> None:
+        mask = wrong.to_numpy() if isinstance(wrong, pa.ChunkedArray) else wrong
+        if mask.any():
+            rows = self.place.name_rows(np.flatnonzero(mask).tolist())
+            raise InputError(f"Column {quote(self.names[role])} holds {what} ({rows}). {remedy}")
+
+
+def open_table(
+    source: Any, needs: str, given: dict[str, str | None], optional: dict[str, str | None] | None = None
+) -> AnswerTable:
+    """Open a table and find the column of each role: the one that the user named, or one with a usual name.
+
+    Parameters
+    ----------
+    needs
+        A sentence that says which columns there must be, for errors.
+    given
+        Roles that there must be, and the columns that the user named for them, None where not.
+    optional
+        Roles that there may be besides.
+    """
+    columns = source if isinstance(source, Columns) else open_source(source, needs)
+    if not isinstance(columns, Columns):
+        raise InputError(f"This is no table with named columns. {needs}")
+    there = {
+        role: name for role, name in (optional or {}).items() if name is not None or candidates(role, columns.names)
+    }
+    roles = given | there
+    absent = [role for role, name in given.items() if name is None and not candidates(role, columns.names)]
+    if absent:
+        raise InputError(
+            f"{columns.place.origin} has no column for {', '.join(absent)}; its columns are {listing(columns.names)}. "
+            f"{needs}"
+        )
+    try:
+        found = choose_roles(columns.names, columns.place.origin, roles)
+    except InputError as error:
+        raise InputError(f"{error} {needs}") from error
+    names = dict(zip(roles, found, strict=True))
+    read = columns.read_whole_columns(list(names.values()))
+    sizes = {role: len(read[name]) for role, name in names.items()}
+    if len(set(sizes.values())) > 1:
+        shown = ", ".join(f"{role} {size:,}" for role, size in sizes.items())
+        raise InputError(f"The columns must have the same length; they have: {shown}.")
+    if not next(iter(sizes.values())):
+        raise InputError(f"{columns.place.origin} has columns but no rows. Give a row for each answer.")
+    return AnswerTable(
+        {role: read[name] for role, name in names.items()}, names, columns.place, columns.text, columns.kind
+    )

@@ -1,0 +1,229 @@
+"""Answers that are no classes: who said what, row by row. Each kind adds what an answer is.
+
+Most kinds are answers to tasks (`TaskAnswers`): a number, a set of boxes, a text. Others are answers about two items
+(`PairAnswers`): which is better, whether they are the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.integer_codes import as_mask, check_codes, duplicate_message
+from crowdwise.labels.sorting import find_repeated_edges, group_by, group_offsets
+from crowdwise.labels.source_location import format_count
+from crowdwise.labels.table_output import native_table
+from crowdwise.labels.vocabulary import as_vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Self
+
+    from crowdwise.labels.types import BoolArray, Duplicates, IntArray, TableKind
+
+__all__ = ["Answers", "PairAnswers", "TaskAnswers", "code_column", "names_or_numbers"]
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Answers:
+    """Base of the answers of every kind: one row for each answer. Immutable.
+
+    A kind names the columns that hold positions of names, and those that hold what was said.
+
+    Attributes
+    ----------
+    workers : pyarrow array
+        Names of the workers; one without answers may exist.
+    table_kind
+        The kind of table that the answers came in, and so the kind that results go out in.
+    """
+
+    kind: ClassVar[str]
+    noun: ClassVar[str] = "answer"
+    coded: ClassVar[dict[str, str]]  # column of positions -> its vocabulary
+    said: ClassVar[tuple[str, ...]]  # columns of what was said, with a row for each answer
+
+    worker: IntArray
+    workers: pa.Array
+    table_kind: TableKind
+
+    @property
+    def n_answers(self) -> int:
+        """Number of answers."""
+        return int(self.worker.size)
+
+    @property
+    def n_workers(self) -> int:
+        """Number of workers, with answers or without."""
+        return len(self.workers)
+
+    @cached_property
+    def answers_per_worker(self) -> IntArray:
+        """Number of answers of each worker (M,)."""
+        counts: IntArray = np.bincount(self.worker, minlength=self.n_workers)
+        return counts
+
+    def __len__(self) -> int:
+        return self.n_answers
+
+    def keep(self, rows: BoolArray) -> Self:
+        """Keep the answers where `rows` is true, with all names kept."""
+        return self._take(np.flatnonzero(as_mask(rows, self.n_answers, "answers")))
+
+    def split(self, held_out: float = 0.2, *, random_state: int = 0) -> tuple[Self, Self]:
+        """Answers to fit and answers held out, at random: each part keeps all names.
+
+        Parameters
+        ----------
+        held_out
+            Share of the answers to hold out, in (0, 1).
+        random_state
+            Same number, same split.
+        """
+        if not isinstance(held_out, Real) or not 0 < held_out < 1:
+            raise InputError(f"held_out is {quote(held_out)}; it must lie between 0 and 1, both excluded.")
+        if not isinstance(random_state, Integral) or isinstance(random_state, bool) or random_state < 0:
+            raise InputError(f"random_state is {quote(random_state)}; it must be a whole number, 0 or more.")
+        out = np.zeros(self.n_answers, np.bool_)
+        order = np.random.default_rng(random_state).permutation(self.n_answers)
+        out[order[: round(float(held_out) * self.n_answers)]] = True
+        return self.keep(~out), self.keep(out)
+
+    def to_table(self) -> Any:
+        """Give the answers as a table of the kind that came in, with the columns by which they are read."""
+        names = {
+            column: getattr(self, names).take(pa.array(getattr(self, column))) for column, names in self.coded.items()
+        }
+        return native_table(names | self._said_columns(), self.table_kind)
+
+    def _said_columns(self) -> dict[str, Any]:
+        """Columns of what was said, as tables have them."""
+        return {name: getattr(self, name) for name in self.said}
+
+    def _take(self, rows: IntArray) -> Self:
+        """The answers of these rows, in this order; all names stay."""
+        taken: dict[str, Any] = {name: _lock(getattr(self, name)[rows]) for name in self.coded}
+        for name in self.said:
+            values = getattr(self, name)
+            taken[name] = values.take(pa.array(rows)) if isinstance(values, pa.Array) else _lock(values[rows])
+        return replace(self, **taken)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class TaskAnswers(Answers):
+    """Base of kinds that are answers to tasks, sorted by task.
+
+    Attributes
+    ----------
+    task, worker : integer arrays (n_answers,)
+        Positions in `tasks` and `workers`, sorted by task.
+    tasks : pyarrow array
+        Names of the tasks; one without answers may exist.
+    """
+
+    coded: ClassVar[dict[str, str]] = {"task": "tasks", "worker": "workers"}
+
+    task: IntArray
+    tasks: pa.Array
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks, answered or not."""
+        return len(self.tasks)
+
+    @cached_property
+    def task_ptr(self) -> IntArray:
+        """Task t's answers are the rows `task_ptr[t]:task_ptr[t + 1]`."""
+        return group_offsets(self.task, self.n_tasks)
+
+    @cached_property
+    def answers_per_task(self) -> IntArray:
+        """Number of answers of each task (N,)."""
+        return np.diff(self.task_ptr)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}: {format_count(self.n_answers, self.noun)} by "
+            f"{format_count(self.n_workers, 'worker')} on {format_count(self.n_tasks, 'task')}"
+        )
+
+    def _sorted(self, on_duplicate: Duplicates, place: Callable[[int], str] | None = None) -> Self:
+        """The same, sorted by task, with repeated answers of a worker to a task refused or left out."""
+        if on_duplicate not in ("error", "first", "last", "all"):
+            raise InputError(f"on_duplicate is {quote(on_duplicate)}; it must be 'error', 'first', 'last' or 'all'.")
+        order = group_by(self.task, self.task_ptr)
+        found = self._take(order)
+        if on_duplicate == "all":
+            return found
+        later, earlier = find_repeated_edges(found.task_ptr, found.worker, self.n_workers)
+        if not later.size:
+            return found
+        if on_duplicate == "error":
+            tasks = self.tasks.take(pa.array(found.task[later[:5]])).to_pylist()
+            workers = self.workers.take(pa.array(found.worker[later[:5]])).to_pylist()
+            raise InputError(duplicate_message(tasks, workers, order[later], place))
+        kept = np.ones(found.n_answers, np.bool_)
+        kept[later if on_duplicate == "first" else earlier] = False
+        return found.keep(kept)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PairAnswers(Answers):
+    """Base of kinds that are answers about two items.
+
+    Attributes
+    ----------
+    left, right : integer arrays (n_answers,)
+        Positions in `items` of the two items that the worker was shown.
+    items : pyarrow array
+        Names of the items; one that was never shown may exist.
+    """
+
+    coded: ClassVar[dict[str, str]] = {"worker": "workers", "left": "items", "right": "items"}
+
+    left: IntArray
+    right: IntArray
+    items: pa.Array
+
+    @property
+    def n_items(self) -> int:
+        """Number of items, shown or not."""
+        return len(self.items)
+
+    @cached_property
+    def answers_per_item(self) -> IntArray:
+        """Number of answers about each item (N,)."""
+        counts: IntArray = np.bincount(self.left, minlength=self.n_items) + np.bincount(
+            self.right, minlength=self.n_items
+        )
+        return counts
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}: {format_count(self.n_answers, self.noun)} of "
+            f"{format_count(self.n_items, 'item')} by {format_count(self.n_workers, 'worker')}"
+        )
+
+
+def names_or_numbers(names: Iterable[Any] | int, what: str) -> pa.Array:
+    """A vocabulary from names, or from a number of them: 0 … n-1."""
+    return pa.array(np.arange(names)) if isinstance(names, int | np.integer) else as_vocabulary(names, what)
+
+
+def code_column(codes: Any, names: pa.Array, what: str) -> IntArray:
+    """Positions among names, checked, as int32."""
+    checked: IntArray = _lock(check_codes(codes, len(names), what).astype(np.int32))
+    return checked
+
+
+def _lock(array: Any) -> Any:
+    if isinstance(array, np.ndarray):
+        array = array.view()  # so that an array of the caller's stays as it was
+        array.flags.writeable = False
+    return array

@@ -1,0 +1,5 @@
+"""Comparisons: answers that say which of two items is better."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,260 @@
+"""`Comparisons`: answers that say which of two items is better."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from crowdwise.kinds.answer_table import open_table
+from crowdwise.kinds.answers import PairAnswers, code_column, names_or_numbers
+from crowdwise.kinds.comparisons.outcome_words import OUTCOMES, read_outcomes
+from crowdwise.kinds.comparisons.pair_graph import PairGraph, find_repeated
+from crowdwise.kinds.comparisons.prompts import read_items, split_names
+from crowdwise.labels.columns import Columns, candidates
+from crowdwise.labels.errors import InputError, InputWarning, listing, quote
+from crowdwise.labels.read import open_source
+from crowdwise.labels.source_location import format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from crowdwise.labels.types import Duplicates, IntArray, TableKind
+
+__all__ = ["Comparisons", "read_comparisons"]
+
+NEEDS = (
+    "Comparisons need the columns worker, left, right and label (left, right or tie, or the name of the better item), "
+    "or worker, winner and loser."
+)
+
+TEXTS = ("chosen", "rejected", "response_a", "response_b")  # columns whose items answer a prompt
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Comparisons(PairAnswers):
+    """Which of two items workers found better: one row for each answer. Immutable.
+
+    Make one with `read_comparisons` or `Comparisons.from_codes`.
+
+    Attributes
+    ----------
+    outcome : (n_answers,)
+        1 where the left item was found better, -1 for the right one, 0 for a tie.
+    sided
+        Whether left and right are the sides where the worker saw the items; False for a table of winners and losers,
+        whose winners stand left.
+
+    Examples
+    --------
+    >>> read_comparisons({"worker": ["ann", "bob"], "left": ["a", "b"], "right": ["b", "c"], "label": ["left", "tie"]})
+    Comparisons: 2 comparisons of 3 items by 2 workers
+    """
+
+    kind: ClassVar[str] = "comparisons"
+    noun: ClassVar[str] = "comparison"
+    said: ClassVar[tuple[str, ...]] = ("outcome",)
+
+    outcome: IntArray
+    sided: bool = True
+
+    @classmethod
+    def from_codes(
+        cls,
+        worker: Any,
+        left: Any,
+        right: Any,
+        outcome: Any,
+        *,
+        items: Iterable[Any] | int,
+        workers: Iterable[Any] | int,
+        sided: bool = True,
+        on_duplicate: Duplicates = "error",
+        table_kind: TableKind = "pyarrow",
+    ) -> Comparisons:
+        """Comparisons from positions of workers and items (a number n stands for the names 0 … n-1).
+
+        Parameters
+        ----------
+        outcome
+            1 where the left item was found better, -1 for the right one, 0 for a tie.
+        """
+        names = names_or_numbers(items, "item"), names_or_numbers(workers, "worker")
+        codes = {
+            "worker": code_column(worker, names[1], "worker"),
+            "left": code_column(left, names[0], "item"),
+            "right": code_column(right, names[0], "item"),
+        }
+        said = np.asarray(outcome)
+        sizes = {name: each.size for name, each in codes.items()} | {"outcome": said.size}
+        if len(set(sizes.values())) > 1:
+            shown = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+            raise InputError(f"worker, left, right and outcome must have the same length; they have: {shown}.")
+        if not np.isin(said, (-1, 0, 1)).all():
+            raise InputError("outcome must be 1 (left is better), -1 (right is better) or 0 (tie) in every answer.")
+        made = cls(
+            **codes,
+            outcome=said.astype(np.int8),
+            items=names[0],
+            workers=names[1],
+            sided=bool(sided),
+            table_kind=table_kind,
+        )
+        return made._checked(on_duplicate)
+
+    @property
+    def has_ties(self) -> bool:
+        """Whether an answer is a tie."""
+        return bool((self.outcome == 0).any())
+
+    @cached_property
+    def graph(self) -> PairGraph:
+        """The pairs of items that were compared, and the groups of items that comparisons join."""
+        return PairGraph.of(self.left, self.right, self.n_items)
+
+    def _said_columns(self) -> dict[str, Any]:
+        return {"label": pa.array(OUTCOMES).take(pa.array(1 - self.outcome.astype(np.int64)))}
+
+    def to_table(self) -> Any:
+        """Give the comparisons as a table of the kind that came in, with the columns by which they are read."""
+        from crowdwise.labels.table_output import native_table
+
+        plain = not self.sided and bool((self.outcome == 1).all())  # winners and losers
+        names = {"winner": self.left, "loser": self.right} if plain else {"left": self.left, "right": self.right}
+        columns: dict[str, Any] = {"worker": self.workers.take(pa.array(self.worker))}
+        prompt, items = split_names(self.items)
+        if prompt is not None:
+            columns["prompt"] = prompt.take(pa.array(self.left))
+        columns |= {name: items.take(pa.array(codes)) for name, codes in names.items()}
+        return native_table(columns | ({} if plain else self._said_columns()), self.table_kind)
+
+    def _checked(self, on_duplicate: Duplicates, place: Callable[[int], str] | None = None) -> Comparisons:
+        """The same, if no item is compared with itself, with repeated answers refused or left out."""
+        if on_duplicate not in ("error", "first", "last", "all"):
+            raise InputError(f"on_duplicate is {quote(on_duplicate)}; it must be 'error', 'first', 'last' or 'all'.")
+        where = place or (lambda row: f"row {row}")
+        itself = np.flatnonzero(self.left == self.right)
+        if itself.size:
+            names = self.items.take(pa.array(self.left[itself[:5]])).to_pylist()
+            shown = "; ".join(f"{quote(name)} ({where(int(row))})" for name, row in zip(names, itself, strict=False))
+            raise InputError(
+                f"Left and right are the same item in {format_count(itself.size, 'answer')}: {shown}. "
+                "Remove those rows: an item cannot be compared with itself."
+            )
+        if on_duplicate == "all":
+            return self
+        later, earlier = find_repeated(self.worker, self.left, self.right, ordered=self.sided)
+        if not later.size:
+            return self
+        if on_duplicate == "error":
+            shown = "; ".join(
+                f"worker {quote(self.workers[int(self.worker[row])].as_py())} on "
+                f"{listing(self.items.take(pa.array([self.left[row], self.right[row]])).to_pylist())} "
+                f"({where(int(row))})"
+                for row in later[:5]
+            )
+            raise InputError(
+                f"Some answers repeat an earlier one of the same worker about the same pair ({later.size:,} in all): "
+                f"{shown}. Choose what to keep with on_duplicate: 'first', 'last', or 'all' to count each answer (on "
+                "the command line --on-duplicate)."
+            )
+        kept = np.ones(self.n_answers, np.bool_)
+        kept[later if on_duplicate == "first" else earlier] = False
+        return self.keep(kept)
+
+
+def read_comparisons(
+    source: Any,
+    *,
+    worker: str | None = None,
+    left: str | None = None,
+    right: str | None = None,
+    winner: str | None = None,
+    loser: str | None = None,
+    prompt: str | None = None,
+    outcome: str | None = None,
+    on_duplicate: Duplicates = "error",
+) -> Comparisons:
+    """Read comparisons from a file or a table with a row for each answer.
+
+    Parameters
+    ----------
+    source
+        A path or a table, as for `read_labels`, or `Comparisons`, which come back as they are.
+    worker, left, right, outcome
+        Column names, where they are not the usual ones; the outcome is usually called label. It is "left", "right" or
+        "tie" (also a, b, model_a, first, draw and the like), or the name of the better item.
+    winner, loser
+        Columns of a table that has these in place of left, right and label (also chosen and rejected). Nothing is
+        then known of the sides on which workers saw the items.
+    prompt
+        A column with what the two items answer: items of different prompts are then different items, even where their
+        texts are the same. Found by itself where the items are in columns chosen and rejected, or response_a and
+        response_b; others (models, say) may be the same items below many prompts.
+    on_duplicate
+        What to do with a second answer of one worker about one pair (with known sides: on the same sides): "error",
+        keep the "first" or the "last", or keep "all".
+
+    Warns
+    -----
+    InputWarning
+        If the items fall into groups that were never compared with one another.
+    """
+    if isinstance(source, Comparisons):
+        return source
+    columns = source if isinstance(source, Columns) else open_source(source, NEEDS)
+    if not isinstance(columns, Columns):
+        raise InputError(f"This is no table with named columns. {NEEDS}")
+    given = {"worker": worker, "left": left, "right": right, "outcome": outcome}
+    named = any(name is not None for name in (left, right, outcome))
+    sided = named or all(candidates(role, columns.names) for role in ("left", "right"))
+    sided = winner is None and loser is None and (sided or not candidates("winner", columns.names))
+    if not sided:
+        given = {"worker": worker, "winner": winner, "loser": loser}
+    first, second = ("left", "right") if sided else ("winner", "loser")
+    named_first = given[first] or next(iter(candidates(first, columns.names)), "")
+    texts = prompt is not None or str(named_first).casefold() in TEXTS
+    table = open_table(columns, NEEDS, given, {"prompt": prompt} if texts else None)
+    left_codes, right_codes, items = read_items(table, first, second)
+    said = read_outcomes(table, first, second) if sided else np.ones(left_codes.size, np.int8)
+    if sided and said.size > 1 and (np.abs(said.sum()) == said.size):
+        side = "left" if said[0] > 0 else "right"
+        warnings.warn(
+            f"Every answer is {side}: the sides are taken for winner and loser, and no bias to a side is looked for.",
+            InputWarning,
+            stacklevel=2,
+        )
+        sided = False
+        left_codes, right_codes = (left_codes, right_codes) if said[0] > 0 else (right_codes, left_codes)
+        said = np.ones(left_codes.size, np.int8)
+    workers = table.encode("worker")
+    made = Comparisons(
+        worker=workers.codes.astype(np.int32),
+        left=left_codes,
+        right=right_codes,
+        outcome=said,
+        items=items,
+        workers=workers.names,
+        sided=sided,
+        table_kind=table.table_kind,
+    )
+    made = made._checked(on_duplicate, table.place)
+    if "prompt" not in table:
+        _warn_of_groups(made)
+    return made
+
+
+def _warn_of_groups(answers: Comparisons) -> None:
+    sizes = answers.graph.group_sizes
+    if sizes.size > 1:
+        warnings.warn(
+            f"The items fall into {sizes.size:,} groups that were never compared with one another (the largest has "
+            f"{int(sizes.max()):,} of {answers.n_items:,} items): scores and ranks of different groups cannot be "
+            "compared. Ask for comparisons between the groups.",
+            InputWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,109 @@
+"""The method that predicts held-out answers best.
+
+A fifth of the answers is held out. Each candidate is fitted to the rest and gives the held-out answers a probability;
+the one with the highest mean log-probability is fitted to all answers. A simpler candidate is kept unless another one
+gains more than the standard error of the difference. No truth is looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.saved_arrays import SavedArray
+from crowdwise.kinds.comparisons.bradley_terry import BradleyTerry
+from crowdwise.kinds.comparisons.crowd_bt import CrowdBt
+from crowdwise.kinds.comparisons.model import ComparisonModel
+from crowdwise.kinds.comparisons.worker_slope import WorkerSlope
+from crowdwise.kinds.held_out import held_out_folds
+from crowdwise.kinds.model import Found
+from crowdwise.labels.table_output import native_table
+
+if TYPE_CHECKING:
+    from crowdwise.kinds.comparisons.answers import Comparisons
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["AutoComparisons"]
+
+CANDIDATES: tuple[type[ComparisonModel], ...] = (WorkerSlope, CrowdBt, BradleyTerry)
+FEWEST = 20  # answers to hold some out of
+
+
+class HeldOutChoice(ComparisonModel):
+    """What a model keeps of how it was chosen."""
+
+    chosen_: IntArray
+    held_out_: FloatArray
+
+
+@estimator
+class AutoComparisons(HeldOutChoice):
+    """The best of worker-slope, crowd-bt and bradley-terry, by the probability of held-out answers.
+
+    Facts
+    -----
+    Assumes: answers that are held out are like those that are not
+    Fails with: very few answers, of which none can be held out: then worker-slope is taken
+    Cost: that of its candidates, twice
+    Paper: held-out likelihood (Geisser 1975)
+
+    Attributes
+    ----------
+    chosen_ : (1,)
+        Position of the method that was chosen among those of `league`.
+    held_out_ : (3,)
+        Mean log-probability of held-out answers by each candidate; NaN where none were held out.
+    """
+
+    slug = "auto"
+    uses = frozenset({"gold"})
+    saved: ClassVar[tuple[SavedArray, ...]] = (
+        SavedArray("chosen", "1", low=0, codes=str(len(CANDIDATES)), integer=True),
+        SavedArray("held_out", str(len(CANDIDATES)), missing=True),
+    )
+
+    @property
+    def chosen_method(self) -> str:
+        """Slug of the method that was chosen."""
+        return CANDIDATES[int(self.chosen_[0])].slug
+
+    def league(self) -> Any:
+        """Table of method, held_out (mean log-probability of a held-out answer) and whether it was chosen."""
+        self._check_fitted()
+        columns = {
+            "method": [each.slug for each in CANDIDATES],
+            "held_out": self.held_out_,
+            "chosen": np.arange(len(CANDIDATES)) == self.chosen_[0],
+        }
+        return native_table(columns, self.table_kind_)
+
+    def _fit(self, answers: Comparisons, gold: FloatArray | None) -> Found:
+        chosen, means = 0, np.full(len(CANDIDATES), np.nan)
+        if answers.n_answers >= FEWEST:
+            out = held_out_folds(answers) == 0
+            seen, hidden = answers.keep(~out), answers.keep(out)
+            scores = []
+            for each in CANDIDATES:
+                model = each()
+                model._remember(seen, model._fit(seen, gold))
+                scores.append(model._log_density(hidden))
+            means = np.array([each.mean() for each in scores])
+            chosen = _choose(scores)
+        best = CANDIDATES[chosen]()._fit(answers, gold)
+        best.arrays.update(chosen=np.array([chosen]), held_out=means)
+        return Found(best.arrays, best.objective, best.n_iter, best.converged)
+
+    def _reliability(self, level: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        return CANDIDATES[int(self.chosen_[0])]._reliability(self, level)
+
+
+def _choose(scores: list[FloatArray]) -> int:
+    """The first candidate, unless a later one gains more than a standard error."""
+    best = 0
+    for number in range(1, len(scores)):
+        gain = scores[number] - scores[best]
+        if gain.mean() > gain.std() / np.sqrt(max(gain.size, 1)):
+            best = number
+    return best

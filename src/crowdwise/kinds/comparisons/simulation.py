@@ -1,0 +1,80 @@
+"""A simulated crowd that compares items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from crowdwise.kinds.comparisons.answers import Comparisons
+from crowdwise.kinds.comparisons.likelihood import choice_shares
+
+if TYPE_CHECKING:
+    from crowdwise.labels.types import FloatArray
+
+__all__ = ["SimulatedComparisons", "simulate_comparisons"]
+
+
+@dataclass(frozen=True)
+class SimulatedComparisons:
+    """Comparisons, the truth and the workers that made them.
+
+    Attributes
+    ----------
+    truth : table of item and score
+    score : (N,)
+        The same, as an array; their mean is 0.
+    slope, bias : (M,)
+        A worker finds the left item better with log-odds slope × (score - score') + bias.
+    """
+
+    answers: Comparisons
+    truth: pa.Table
+    score: FloatArray
+    slope: FloatArray
+    bias: FloatArray
+
+
+def simulate_comparisons(
+    n_items: int = 30,
+    n_workers: int = 12,
+    *,
+    answers_per_worker: int = 50,
+    spread: float = 1.5,
+    slope: float = 0.3,
+    bias: float = 0.3,
+    adversaries: float = 0.0,
+    ties: float = 0.3,
+    random_state: int = 0,
+) -> SimulatedComparisons:
+    """Scores of items drawn from a normal distribution, and which of two random items workers find better.
+
+    Parameters
+    ----------
+    spread
+        Standard deviation of the scores.
+    slope, bias
+        Standard deviations of the workers' slopes (about 1) and of their biases to the left side (about 0).
+    adversaries
+        Share of the workers whose slope is turned into its opposite.
+    ties
+        Davidson's ν: of two equal items a tie is found with odds of ν to 2; 0 for no ties.
+    """
+    generator = np.random.default_rng(random_state)
+    score = generator.normal(0, spread, n_items)
+    score -= score.mean()
+    slopes, biases = 1 + slope * generator.normal(size=n_workers), bias * generator.normal(size=n_workers)
+    slopes[generator.permutation(n_workers)[: round(adversaries * n_workers)]] *= -1
+    worker = np.repeat(np.arange(n_workers), answers_per_worker)
+    left = generator.integers(n_items, size=worker.size)
+    right = (left + generator.integers(1, n_items, size=worker.size)) % n_items
+    x = slopes[worker] * (score[left] - score[right]) + biases[worker]
+    p_left, p_tie, _ = choice_shares(x, np.log(ties) if ties > 0 else -np.inf)
+    draw = generator.random(worker.size)
+    outcome = np.where(draw < p_left, 1, np.where(draw < p_left + p_tie, 0, -1))
+    answers = Comparisons.from_codes(
+        worker, left, right, outcome, items=n_items, workers=n_workers, on_duplicate="last"
+    )
+    return SimulatedComparisons(answers, pa.table({"item": np.arange(n_items), "score": score}), score, slopes, biases)

@@ -1,0 +1,94 @@
+"""Known scores of items, lined up with those of a model, and how well a model orders items of known scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import kendalltau, spearmanr
+
+from crowdwise.kinds.answer_table import open_table
+from crowdwise.labels.errors import InputError, listing
+from crowdwise.labels.vocabulary import positions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["align_item_scores", "concordance", "rank_in_groups", "score_items"]
+
+
+def align_item_scores(source: Any, items: pa.Array) -> FloatArray:
+    """Known scores of items (N,), NaN where unknown; those of other items are left aside.
+
+    Parameters
+    ----------
+    source
+        A mapping from item to score, or a path or table with a column item and a column score.
+    """
+    if isinstance(source, Mapping) and not {"item", "score"} <= set(source):
+        source = {"item": list(source), "score": list(source.values())}
+    needs = "Known scores need a column item and a column score."
+    table = open_table(source, needs, {"item": None, "value": None})
+    encoded, values = table.encode("item"), table.read_numbers("value")
+    there = positions(encoded.names, items)[encoded.codes]
+    if (there < 0).all():
+        raise InputError(
+            f"The truth is about other items ({listing(encoded.names.to_pylist()[:5])}, …) than the answers "
+            f"({listing(items.slice(0, 5).to_pylist())}, …): no name matches. Use the same item names in both."
+        )
+    found: FloatArray = np.full(len(items), np.nan)
+    found[there[there >= 0]] = values[there >= 0]
+    again = (there >= 0) & (found[np.maximum(there, 0)] != values)
+    if again.any():
+        names = encoded.names.to_pylist()
+        shown = listing(dict.fromkeys(names[code] for code in encoded.codes[again]))
+        raise InputError(f"The truth contradicts itself about item {shown}. Keep one score for each item.")
+    return found
+
+
+def concordance(score: FloatArray, truth: FloatArray) -> float:
+    """Share of the pairs of different truth that the scores order rightly, equal scores counting half.
+
+    >>> round(concordance(np.array([1.0, 2.0, 2.0]), np.array([1.0, 2.0, 3.0])), 3)
+    0.833
+    """
+    pairs = _untied_pairs(truth)
+    if not pairs or not _untied_pairs(score):
+        return 0.5 if pairs else float("nan")
+    surplus = float(kendalltau(score, truth).statistic) * np.sqrt(pairs) * np.sqrt(_untied_pairs(score))
+    return float(0.5 + surplus / (2 * pairs))
+
+
+def score_items(model: Any, truth: Any) -> dict[str, float]:
+    """How a fitted model orders items of known scores: concordance, and the correlations of Kendall and Spearman."""
+    true = align_item_scores(truth, model._names["items"])
+    known = np.isfinite(true)
+    score, true = model.score_[known], true[known]
+    plain = not _untied_pairs(score) or not _untied_pairs(true)
+    return {
+        "n_truths": int(known.sum()),
+        "concordance": concordance(score, true),
+        "kendall": 0.0 if plain else float(kendalltau(score, true).statistic),
+        "spearman": 0.0 if plain else float(spearmanr(score, true).statistic),
+    }
+
+
+def rank_in_groups(score: FloatArray, group: IntArray) -> IntArray:
+    """Rank of each item among those of its group (N,), 1 for the highest score; equal scores share the better rank."""
+    order = np.lexsort((-score, group))
+    sorted_group, sorted_score = group[order], score[order]
+    first = np.r_[True, sorted_group[1:] != sorted_group[:-1]]
+    fresh = first | np.r_[True, sorted_score[1:] != sorted_score[:-1]]
+    at = np.arange(order.size)
+    start = np.maximum.accumulate(np.where(first, at, 0))
+    ranks: IntArray = np.empty(order.size, np.int64)
+    ranks[order] = np.maximum.accumulate(np.where(fresh, at, 0)) - start + 1
+    return ranks
+
+
+def _untied_pairs(values: FloatArray) -> float:
+    counts = np.unique(values, return_counts=True)[1].astype(np.float64)
+    return float((values.size * (values.size - 1.0) - (counts * (counts - 1)).sum()) / 2)

@@ -1,0 +1,11 @@
+from .answers import Grades as Grades
+from .answers import read_grades as read_grades
+from .binary_problems import BinaryProblems as BinaryProblems
+from .graded_response import GradedResponse as GradedResponse
+from .metrics import mean_absolute_error as mean_absolute_error
+from .metrics import quadratic_weighted_kappa as quadratic_weighted_kappa
+from .metrics import score_grades as score_grades
+from .nominal import NominalDawidSkene as NominalDawidSkene
+from .ordered_classes import OrderedClasses as OrderedClasses
+from .simulation import simulate_grades as simulate_grades
+from .votes import MedianGrade as MedianGrade

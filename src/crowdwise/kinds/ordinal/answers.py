@@ -1,0 +1,189 @@
+"""`Grades`: answers that are classes with an order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from crowdwise.kinds.answer_table import open_table
+from crowdwise.kinds.answers import TaskAnswers, code_column, names_or_numbers
+from crowdwise.labels.crowd_labels import CrowdLabels
+from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.vocabulary import as_vocabulary, positions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from crowdwise.kinds.answer_table import AnswerTable
+    from crowdwise.labels.types import Duplicates, FloatArray, IntArray, TableKind
+
+__all__ = ["Grades", "encode_grades", "read_grades"]
+
+NEEDS = "Grades need the columns task, worker and grade, and a row for each answer."
+MOST_CLASSES = 100
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Grades(TaskAnswers):
+    """Grades that workers gave to tasks: one row for each answer, sorted by task. Immutable.
+
+    Make one with `read_grades` or `Grades.from_codes`.
+
+    Attributes
+    ----------
+    grade : (n_answers,)
+        Positions in `classes`.
+    classes : pyarrow array
+        Names of the classes, the lowest first; one that nobody names may exist.
+
+    Examples
+    --------
+    >>> read_grades({"task": ["a", "a", "b"], "worker": ["ann", "bob", "ann"], "grade": [3, 5, 1]})
+    Grades: 3 grades by 2 workers on 2 tasks
+    """
+
+    kind: ClassVar[str] = "ordinal"
+    noun: ClassVar[str] = "grade"
+    said: ClassVar[tuple[str, ...]] = ("grade",)
+
+    grade: IntArray
+    classes: pa.Array
+
+    @classmethod
+    def from_codes(
+        cls,
+        task: Any,
+        worker: Any,
+        grade: Any,
+        *,
+        tasks: Iterable[Any] | int,
+        workers: Iterable[Any] | int,
+        classes: Iterable[Any] | int,
+        on_duplicate: Duplicates = "error",
+        table_kind: TableKind = "pyarrow",
+    ) -> Grades:
+        """Grades from positions of tasks, workers and classes (a number n stands for the names 0 … n-1)."""
+        names = [
+            names_or_numbers(given, what)
+            for given, what in ((tasks, "task"), (workers, "worker"), (classes, "class"))
+        ]  # fmt: skip
+        codes = [
+            code_column(given, known, what)
+            for given, known, what in zip((task, worker, grade), names, ("task", "worker", "grade"), strict=True)
+        ]
+        if not codes[0].size == codes[1].size == codes[2].size:
+            sizes = " and ".join(str(each.size) for each in codes)
+            raise InputError(f"task, worker and grade must have the same length; they have {sizes}.")
+        check_classes(names[2])
+        made = cls(
+            task=codes[0], worker=codes[1], grade=codes[2], tasks=names[0], workers=names[1], classes=names[2],
+            table_kind=table_kind,
+        )  # fmt: skip
+        return made._sorted(on_duplicate)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes, K."""
+        return len(self.classes)
+
+    def to_labels(self, threshold: int | None = None) -> CrowdLabels:
+        """The same as labels without an order; with a threshold, whether each grade is at least that class."""
+        label = self.grade if threshold is None else (self.grade >= threshold).astype(np.int64)
+        return CrowdLabels.from_codes(
+            self.task, self.worker, label, tasks=self.tasks, workers=self.workers,
+            classes=self.classes if threshold is None else [0, 1], on_duplicate="all",
+        )  # fmt: skip
+
+    def _said_columns(self) -> dict[str, Any]:
+        return {"grade": self.classes.take(pa.array(self.grade))}
+
+
+def check_classes(classes: pa.Array) -> None:
+    """Refuse scales of one grade, and those that are numbers rather than grades."""
+    if len(classes) < 2:
+        raise InputError("All grades are the same class: there is nothing to choose from. Name the scale as classes.")
+    if len(classes) > MOST_CLASSES:
+        raise InputError(
+            f"There are {len(classes):,} different grades, more than {MOST_CLASSES}. Read them as values, or bin them."
+        )
+
+
+def grade_numbers(classes: pa.Array) -> FloatArray:
+    """What the classes count in an average: their names if those are numbers, 0 … K-1 if not."""
+    if pa.types.is_integer(classes.type) or pa.types.is_floating(classes.type):
+        return np.asarray(classes.to_numpy(zero_copy_only=False), np.float64)
+    try:
+        found = np.array([float(name) for name in classes.to_pylist()])
+    except ValueError:
+        return np.arange(len(classes), dtype=np.float64)
+    return found if np.isfinite(found).all() and (np.diff(found) > 0).all() else np.arange(len(classes), dtype=float)
+
+
+def order_classes(names: pa.Array) -> pa.Array:
+    """The names in the order of their numbers; names that are no numbers have no order that could be guessed."""
+    try:
+        numbers = np.array([float(name) for name in names.to_pylist()])
+    except ValueError:
+        shown = listing(names.slice(0, 5).to_pylist())
+        raise InputError(
+            f"Grades that are words ({shown}) need their order. Give it as classes, the lowest first "
+            "(on the command line --classes)."
+        ) from None
+    return names.take(pa.array(np.argsort(numbers, kind="stable")))
+
+
+def encode_grades(table: AnswerTable, classes: pa.Array | None) -> tuple[IntArray, pa.Array]:
+    """Positions of the grades of a table among classes, given or found; a grade that is none of them is refused."""
+    encoded = table.encode("grade")
+    if classes is None:
+        classes = encoded.names if encoded.ordered else order_classes(encoded.names)
+    there = positions(encoded.names, classes)
+    if (there < 0).any() and pa.types.is_string(classes.type) != pa.types.is_string(encoded.names.type):
+        text = positions(encoded.names.cast(pa.string()), classes.cast(pa.string()))
+        there = np.where(there < 0, text, there)
+    if (there < 0).any():
+        strange = [name for name, place in zip(encoded.names.to_pylist(), there, strict=True) if place < 0]
+        raise InputError(
+            f"Column {quote(table.names['grade'])} holds {listing(strange[:5])}, which is none of the classes "
+            f"{listing(classes.to_pylist())}. Name all classes, or remove those rows."
+        )
+    return there[encoded.codes].astype(np.int32), classes
+
+
+def read_grades(
+    source: Any,
+    *,
+    task: str | None = None,
+    worker: str | None = None,
+    grade: str | None = None,
+    classes: Sequence[Any] | None = None,
+    on_duplicate: Duplicates = "error",
+) -> Grades:
+    """Read grades from a file or a table with a row for each answer.
+
+    Parameters
+    ----------
+    source
+        A path or a table, as for `read_labels`, or `Grades`, which come back as they are.
+    task, worker, grade
+        Column names, where they are not the usual ones.
+    classes
+        All grades, the lowest first. Grades that are numbers have their own order.
+    on_duplicate
+        What to do with a second answer of one worker to one task: "error", keep the "first" or the "last", or
+        keep "all".
+    """
+    if isinstance(source, Grades):
+        return source
+    table = open_table(source, NEEDS, {"task": task, "worker": worker, "grade": grade})
+    tasks, workers = table.encode("task"), table.encode("worker")
+    codes, names = encode_grades(table, None if classes is None else as_vocabulary(classes, "class"))
+    check_classes(names)
+    made = Grades(
+        task=tasks.codes.astype(np.int32), worker=workers.codes.astype(np.int32), grade=codes, tasks=tasks.names,
+        workers=workers.names, classes=names, table_kind=table.table_kind,
+    )  # fmt: skip
+    return made._sorted(on_duplicate, table.place)

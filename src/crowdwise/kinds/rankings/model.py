@@ -1,0 +1,151 @@
+"""What every method for rankings shares: two tables, and how far workers agree with the consensus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy.special import betaincinv, ndtri
+
+from crowdwise.fitting.saved_arrays import SavedArray
+from crowdwise.kinds.item_scores import align_item_scores, rank_in_groups
+from crowdwise.kinds.model import Found, KindModel, check_level
+from crowdwise.kinds.rankings.answers import Rankings, read_rankings
+from crowdwise.labels.table_output import native_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["RankingModel", "agreement_with"]
+
+
+class RankingModel(KindModel[Rankings]):
+    """Base of the methods for rankings.
+
+    Attributes
+    ----------
+    score_ : (N,)
+        Of the items; the higher, the better.
+    low_, high_ : (2, N)
+        What the ends of intervals are made from: see `_interval`.
+    group_ : (N,)
+        Group of each item: no ranking joins items of different groups, not even through others.
+    worker_agreement_ : (M,)
+        Share of the pairs in a worker's rankings that the consensus has in the same order.
+
+    Examples
+    --------
+    >>> from crowdwise.kinds import read_rankings
+    >>> rankings = read_rankings({"worker": ["ann"] * 3 + ["bob"] * 3, "item": ["a", "b", "c"] * 2,
+    ...                           "rank": [1, 2, 3, 1, 3, 2]})
+    """
+
+    kind: ClassVar[str] = "rankings"
+    vocabularies: ClassVar[dict[str, str]] = {"items": "N", "workers": "M"}
+    example: ClassVar[str] = ">>> {name}().fit(rankings).consensus()['item'].to_pylist()[0]\n'a'"
+    saved: ClassVar[tuple[SavedArray, ...]] = (
+        SavedArray("score", "N"),
+        SavedArray("score_variance", "N", low=0),
+        SavedArray("group", "N", low=0, codes="N", integer=True),
+        SavedArray("answers_per_item", "N", low=0, high=2**31, integer=True),
+        SavedArray("worker_agreement", "M", low=0, high=1 + 1e-9),
+    )
+    score_: FloatArray
+    score_variance_: FloatArray
+    group_: IntArray
+    answers_per_item_: IntArray
+    worker_agreement_: FloatArray
+
+    def consensus(self, level: float = 0.9) -> Any:
+        """Table of item, score, low, high (the interval that holds the score with probability `level`) and rank.
+
+        The best item comes first. Where rankings do not join all items there is a column group, and ranks count
+        within a group.
+        """
+        self._check_fitted()
+        low, high = self._interval(check_level(level))
+        return self._table_of_items(self._names["items"], self.score_, (low, high), self.group_, self.answers_per_item_)
+
+    def workers(self, level: float = 0.9) -> Any:
+        """Table of worker, n_answers (items placed), reliability and its interval.
+
+        The reliability is the chance that the worker puts two items in the order of the consensus; 0.5 is guessing.
+        """
+        self._check_fitted()
+        middle, low, high = self._reliability(check_level(level))
+        columns = {
+            "worker": self._names["workers"],
+            "n_answers": self.answers_per_worker_,
+            "reliability": middle,
+            "reliability_low": low,
+            "reliability_high": high,
+        }
+        return native_table(columns, self.table_kind_)
+
+    # ---- what a method may give ---------------------------------------------------------------------------
+
+    def _interval(self, level: float) -> tuple[FloatArray, FloatArray]:
+        reach = float(ndtri((1 + level) / 2)) * np.sqrt(self.score_variance_)
+        return self.score_ - reach, self.score_ + reach
+
+    def _reliability(self, level: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """By the share of pairs in the order of the consensus, each item placed counting as one trial."""
+        right = self.worker_agreement_ * self.answers_per_worker_ + 1
+        wrong = (1 - np.minimum(self.worker_agreement_, 1)) * self.answers_per_worker_ + 1
+        low, high = (np.asarray(betaincinv(right, wrong, (1 + side * level) / 2), np.float64) for side in (-1, 1))
+        return right / (right + wrong), low, high
+
+    # ---- the rest -----------------------------------------------------------------------------------------
+
+    def _read(self, answers: Any) -> Rankings:
+        return read_rankings(answers)
+
+    def _align_gold(self, gold: Any, answers: Rankings) -> FloatArray:
+        return align_item_scores(gold, answers.items)
+
+    def _remember(self, answers: Rankings, found: Found) -> None:
+        super()._remember(answers, found)
+        self.group_ = answers.group.astype(np.int64)
+        self.answers_per_item_ = answers.answers_per_item.astype(np.int64)
+        self.worker_agreement_ = agreement_with(answers, self.score_)
+
+    def _predict_table(self, answers: Rankings) -> Any:
+        """The consensus of these rankings alone."""
+        return type(self)(**self.get_params(deep=False)).fit(answers).consensus()
+
+    def _table_of_items(
+        self,
+        items: pa.Array,
+        score: FloatArray,
+        interval: tuple[FloatArray, FloatArray],
+        group: IntArray,
+        counts: IntArray,
+    ) -> Any:
+        import pyarrow as pa
+
+        rank = rank_in_groups(score, group)
+        order = np.lexsort((rank, group))
+        columns: dict[str, Any] = {"item": items.take(pa.array(order))}
+        numbers = {"score": score, "low": interval[0], "high": interval[1], "rank": rank, "n_answers": counts}
+        columns |= {name: values[order] for name, values in numbers.items()}
+        return native_table(columns | ({"group": group[order]} if group.any() else {}), self.table_kind_)
+
+
+def agreement_with(answers: Rankings, score: FloatArray) -> FloatArray:
+    """Share of the pairs in each worker's rankings that the scores have in the same order (M,), ties half; 0.5 of none.
+
+    Pairs are taken stage by stage: an item against all that come after it.
+    """
+    right, pairs = np.zeros(answers.n_workers), np.zeros(answers.n_workers)
+    for block in answers.blocks:
+        values, worker = score[answers.item[block.row]], answers.worker[block.row[:, 0]]
+        length = values.shape[1]
+        for stage in range(length - 1):
+            after = np.arange(length) > block.last[:, stage][:, None]
+            ahead = 0.5 + 0.5 * np.sign(values[:, stage][:, None] - values)
+            right += np.bincount(worker, (ahead * after).sum(axis=1), answers.n_workers)
+            pairs += np.bincount(worker, after.sum(axis=1), answers.n_workers)
+    share: FloatArray = np.where(pairs > 0, right / np.maximum(pairs, 1), 0.5)
+    return share

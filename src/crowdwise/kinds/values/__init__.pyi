@@ -1,0 +1,11 @@
+from .answers import Values as Values
+from .answers import read_values as read_values
+from .averages import Mean as Mean
+from .averages import Median as Median
+from .averages import StandardisedMean as StandardisedMean
+from .averages import TrimmedMean as TrimmedMean
+from .gaussian import GaussianValues as GaussianValues
+from .gaussian import StudentValues as StudentValues
+from .metrics import score_values as score_values
+from .moments import MomentValues as MomentValues
+from .simulation import simulate_values as simulate_values

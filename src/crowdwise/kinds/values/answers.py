@@ -1,0 +1,140 @@
+"""`Values`: answers that are numbers, one or several for each answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from crowdwise.kinds.answer_table import LARGEST_VALUE, open_table
+from crowdwise.kinds.answers import TaskAnswers, code_column, names_or_numbers
+from crowdwise.labels.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from crowdwise.labels.types import Duplicates, FloatArray, TableKind
+
+__all__ = ["Values", "read_values"]
+
+NEEDS = "Values need the columns task, worker and value, and a row for each answer."
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Values(TaskAnswers):
+    """Numbers that workers gave to tasks: one row for each answer, sorted by task. Immutable.
+
+    Make one with `read_values` or `Values.from_codes`.
+
+    Attributes
+    ----------
+    value : (n_answers, D)
+        The numbers: D is 1 for plain values, more for points, spans and the like.
+    coordinates
+        What the D numbers are called; ("value",) for plain values.
+
+    Examples
+    --------
+    >>> read_values({"task": ["a", "a", "b"], "worker": ["ann", "bob", "ann"], "value": [1.5, 2.0, 7.0]})
+    Values: 3 values by 2 workers on 2 tasks
+    """
+
+    kind: ClassVar[str] = "values"
+    noun: ClassVar[str] = "value"
+    said: ClassVar[tuple[str, ...]] = ("value",)
+
+    value: FloatArray
+    coordinates: tuple[str, ...] = ("value",)
+
+    @classmethod
+    def from_codes(
+        cls,
+        task: Any,
+        worker: Any,
+        value: Any,
+        *,
+        tasks: Iterable[Any] | int,
+        workers: Iterable[Any] | int,
+        coordinates: tuple[str, ...] = ("value",),
+        on_duplicate: Duplicates = "error",
+        table_kind: TableKind = "pyarrow",
+    ) -> Values:
+        """Values from positions of tasks and workers (a number n stands for the names 0 … n-1) and numbers.
+
+        Parameters
+        ----------
+        value
+            (n,) or (n, D).
+        """
+        numbers = np.asarray(value, np.float64)
+        numbers = numbers[:, None] if numbers.ndim == 1 else numbers
+        if numbers.ndim != 2 or numbers.shape[1] != len(coordinates):
+            raise InputError(f"value has the shape {numbers.shape}; there are {len(coordinates)} coordinates.")
+        # A comparison with what is not a number is false.
+        if not (np.abs(numbers) <= LARGEST_VALUE).all():
+            raise InputError("value holds what is no finite number. Leave those answers out.")
+        names = names_or_numbers(tasks, "task"), names_or_numbers(workers, "worker")
+        codes = code_column(task, names[0], "task"), code_column(worker, names[1], "worker")
+        if not codes[0].size == codes[1].size == len(numbers):
+            sizes = f"{codes[0].size}, {codes[1].size} and {len(numbers)}"
+            raise InputError(f"task, worker and value must have the same length; they have {sizes}.")
+        made = cls(
+            task=codes[0],
+            worker=codes[1],
+            value=numbers,
+            tasks=names[0],
+            workers=names[1],
+            coordinates=tuple(coordinates),
+            table_kind=table_kind,
+        )
+        return made._sorted(on_duplicate)
+
+    @property
+    def n_coordinates(self) -> int:
+        """Numbers in an answer, D."""
+        return len(self.coordinates)
+
+    def _said_columns(self) -> dict[str, Any]:
+        return dict(zip(self.coordinates, map(pa.array, self.value.T), strict=True))
+
+
+def read_values(
+    source: Any,
+    *,
+    task: str | None = None,
+    worker: str | None = None,
+    value: str | tuple[str, ...] | None = None,
+    on_duplicate: Duplicates = "error",
+) -> Values:
+    """Read values from a file or a table with a row for each answer.
+
+    Parameters
+    ----------
+    source
+        A path or a table, as for `read_labels`, or `Values`, which come back as they are.
+    task, worker, value
+        Column names, where they are not the usual ones. Several columns for `value` make each answer a vector.
+    on_duplicate
+        What to do with a second answer of one worker to one task: "error", keep the "first" or the "last", or
+        keep "all".
+    """
+    if isinstance(source, Values):
+        return source
+    several = value if isinstance(value, tuple | list) else None
+    given: dict[str, str | None] = {"task": task, "worker": worker}
+    given |= {"value": value} if not isinstance(value, tuple | list) else {name: name for name in value}
+    table = open_table(source, NEEDS, given)
+    tasks, workers = table.encode("task"), table.encode("worker")
+    coordinates = tuple(several) if several else ("value",)
+    made = Values(
+        task=tasks.codes.astype(np.int32),
+        worker=workers.codes.astype(np.int32),
+        value=np.column_stack([table.read_numbers(name) for name in coordinates]),
+        tasks=tasks.names,
+        workers=workers.names,
+        coordinates=coordinates,
+        table_kind=table.table_kind,
+    )
+    return made._sorted(on_duplicate, table.place)

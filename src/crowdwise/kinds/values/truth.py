@@ -1,0 +1,53 @@
+"""Known values of tasks, lined up with those of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crowdwise.kinds.answer_table import open_table
+from crowdwise.labels.errors import InputError, listing
+from crowdwise.labels.vocabulary import positions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from crowdwise.labels.types import FloatArray
+
+__all__ = ["align_true_values"]
+
+
+def align_true_values(source: Any, tasks: pa.Array, coordinates: tuple[str, ...] = ("value",)) -> FloatArray:
+    """Known values of tasks (N, D), NaN where unknown; truths of other tasks are left aside.
+
+    Parameters
+    ----------
+    source
+        A mapping from task to value (D numbers where there are several), or a path or table with a column for the
+        task and one for each coordinate.
+    """
+    if isinstance(source, Mapping) and not {"task", *coordinates} <= set(source):
+        rows = np.asarray(list(source.values()), np.float64).reshape(len(source), -1)
+        if rows.shape[1] != len(coordinates):
+            raise InputError(f"Known values need {len(coordinates)} numbers for each task; these have {rows.shape[1]}.")
+        source = {"task": list(source), **dict(zip(coordinates, rows.T, strict=True))}
+    named = {name: None if name == "value" else name for name in coordinates}
+    table = open_table(source, "Known values need a column task and a column value.", {"task": None, **named})
+    encoded = table.encode("task")
+    values = np.column_stack([table.read_numbers(name) for name in coordinates])
+    there = positions(encoded.names, tasks)[encoded.codes]
+    if (there < 0).all():
+        raise InputError(
+            f"The truth is about other tasks ({listing(encoded.names.to_pylist()[:5])}, …) than the answers "
+            f"({listing(tasks.slice(0, 5).to_pylist())}, …): no name matches. Use the same task names in both."
+        )
+    found: FloatArray = np.full((len(tasks), len(coordinates)), np.nan)
+    found[there[there >= 0]] = values[there >= 0]
+    again = (there >= 0) & (found[np.maximum(there, 0)] != values).any(axis=1)
+    if again.any():
+        names = encoded.names.to_pylist()
+        shown = listing(dict.fromkeys(names[code] for code in encoded.codes[again]))
+        raise InputError(f"The truth contradicts itself about task {shown}. Keep one value for each task.")
+    return found

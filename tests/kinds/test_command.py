@@ -1,0 +1,47 @@
+"""The command on every kind of answers: recognised by columns, described, aggregated, written and read again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.csv as pacsv
+import pytest
+from typer.testing import CliRunner
+
+import crowdwise as cw
+from crowdwise.cli.app import app
+from crowdwise.cli.options import LabelKind
+from crowdwise.kinds import kinds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from crowdwise.kinds.kind_registry import Kind
+
+EVERY_KIND = pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.name)
+
+
+def run(*words: Any) -> str:
+    ran = CliRunner().invoke(app, [str(word) for word in words])
+    assert ran.exit_code == 0, ran.output
+    return ran.stdout
+
+
+def test_the_command_knows_every_kind() -> None:
+    assert {each.value for each in LabelKind} == {"labels", *(kind.name for kind in kinds())}
+
+
+@EVERY_KIND
+def test_described_and_aggregated(kind: Kind, tmp_path: Path) -> None:
+    made = kind.simulate(random_state=3)
+    file = tmp_path / "answers.csv"
+    pacsv.write_csv(made.answers.to_table(), file)
+    assert "What next" in run("describe", file)
+    assert kind.default in run("methods", "--kind", kind.name)
+    page = run("aggregate", file, "--out", tmp_path / "out")
+    assert "Consensus of" in page
+    model = cw.load(tmp_path / "out" / "model")
+    written = pacsv.read_csv(tmp_path / "out" / "consensus.csv")
+    assert written.column_names == model.consensus().column_names
+    assert written.num_rows == model.consensus().num_rows
+    assert (tmp_path / "out" / "workers.csv").is_file()
