@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     from crowdwise.kinds.answers import Answers
     from crowdwise.kinds.kind_registry import Kind
 
-__all__ = ["KindResult", "aggregate_answers", "describe_answers", "find_kind_of_files", "read_answers"]
+__all__ = [
+    "KindResult",
+    "aggregate_answers",
+    "can_be_opened_twice",
+    "describe_answers",
+    "find_kind_of_files",
+    "read_answers",
+]
 
 ROWS = 10  # of the consensus and of the workers that are shown
 LABELS_ONLY = ("class_prior", "known_workers", "sequences", "graph", "items")
@@ -61,19 +68,24 @@ class KindResult:
 
 
 def find_kind_of_files(files: LabelFiles) -> Kind | None:
-    """The kind that --kind or the columns of the files tell; None for labels, and for standard input."""
+    """The kind that --kind or the columns of the files tell; None for labels, and for pipes."""
     from crowdwise.kinds.kind_registry import find_kind, kind
     from crowdwise.labels.columns import ROLES, Columns
     from crowdwise.labels.read import open_source
 
     if files.columns.kind is not None:
         return None if files.columns.kind.value == "labels" else kind(files.columns.kind.value)
-    if "-" in files.files:  # which cannot be opened twice
+    if not can_be_opened_twice(files):
         return None
     opened = open_source(files.files)
     if not isinstance(opened, Columns) or set(ROLES) <= set(opened.names):
         return None
     return find_kind(opened.names)
+
+
+def can_be_opened_twice(files: LabelFiles) -> bool:
+    """Whether none of the files is standard input or a pipe."""
+    return not any(each == "-" or (Path(each).exists() and not Path(each).is_file()) for each in files.files)
 
 
 def describe_answers(kind: Kind, files: LabelFiles) -> tuple[str, dict[str, Any], list[str]]:

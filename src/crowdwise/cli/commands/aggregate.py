@@ -144,7 +144,7 @@ def aggregate(
             )
             return
         except NumericLabelsError as error:
-            if "-" in files.files:  # which cannot be read twice
+            if not kind_output.can_be_opened_twice(files):
                 raise
             kind_output.aggregate_answers(
                 "values",

@@ -11,7 +11,6 @@ from crowdwise.cli import console_tables, kind_output, output_files
 from crowdwise.cli.label_files import LabelFiles, describe_files
 from crowdwise.cli.options import ColumnOptions, Duplicates, Json, Labels, OnDuplicate
 from crowdwise.cli.terminal_names import quote_command
-from crowdwise.labels.describe import Spread
 
 if TYPE_CHECKING:
     from crowdwise.kinds.kind_registry import Kind
@@ -43,6 +42,8 @@ def describe(labels: Labels, *, json: Json = False, columns: DescribedColumns) -
 
 def _describe_other_kind(kind: Kind, files: LabelFiles, *, json: bool) -> None:
     """Sizes of answers that are no classes, and the command that aggregates them."""
+    from crowdwise.labels.describe import Spread
+
     sizes, facts, notes = kind_output.describe_answers(kind, files)
     if json:
         plain = {name: asdict(value) if isinstance(value, Spread) else value for name, value in facts.items()}
