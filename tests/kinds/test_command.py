@@ -45,3 +45,11 @@ def test_described_and_aggregated(kind: Kind, tmp_path: Path) -> None:
     assert written.column_names == model.consensus().column_names
     assert written.num_rows == model.consensus().num_rows
     assert (tmp_path / "out" / "workers.csv").is_file()
+
+
+def test_one_answer_a_task_tells_nothing_of_errors(tmp_path: Path) -> None:
+    file = tmp_path / "one.csv"
+    file.write_text("task,worker,value\n1,a,3\n2,b,40\n")
+    assert "No task has two answers" in run("aggregate", file)
+    file.write_text("task,worker,value\n1,a,3\n1,b,40\n")
+    assert "No task has two answers" not in run("aggregate", file)

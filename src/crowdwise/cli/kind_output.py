@@ -180,6 +180,7 @@ def _fit(kind: Kind, answers: Answers, options: AggregateOptions, notes: list[st
         scores={} if options.truth is None else kind.score(model, options.truth),
         notes=[
             *notes,
+            *([model.caveat()] if model.caveat() else []),
             *fitted_model_output.note_unfinished_fit(model),
             *fitted_model_output.note_names_escaped_in_csv(consensus, workers),
         ],

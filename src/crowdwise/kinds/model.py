@@ -129,6 +129,11 @@ class KindModel(Estimator, Generic[A]):
         self._check_fitted()
         return self._log_density(self._read(answers))
 
+    def caveat(self) -> str:
+        """What the answers cannot tell, as a sentence; empty where they can tell."""
+        self._check_fitted()
+        return ""
+
     def save(self, folder: str | Path) -> None:
         """Write the fitted model to a folder (JSON, Parquet and npz; no pickle). `crowdwise.load` reads it."""
         from crowdwise.kinds.saving import save_kind_model

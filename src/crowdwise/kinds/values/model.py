@@ -103,6 +103,13 @@ class ValueModel(KindModel[Values]):
             columns |= {f"scale{end}": self.worker_scale_[:, place], f"bias{end}": self.worker_bias_[:, place]}
         return native_table(columns, self.table_kind_)
 
+    def caveat(self) -> str:
+        """What the answers cannot tell, as a sentence; empty where they can tell."""
+        self._check_fitted()
+        if (self.answers_per_task_ > 1).any():
+            return ""
+        return "No task has two answers: nothing here tells how far answers are off. Errors and intervals are a guess."
+
     # ---- what a method may give ---------------------------------------------------------------------------
 
     def _posterior(self, answers: Values, worker: IntArray) -> tuple[FloatArray, FloatArray]:
