@@ -31,7 +31,7 @@ from crowdwise.kinds.values.line_posteriors import (
     Beliefs,
     Crowd,
     LinePosterior,
-    bound,
+    evidence_lower_bound,
     expect_values,
     improve,
     worker_sums,
@@ -92,7 +92,7 @@ def test_the_bound_is_the_density_of_the_answers_where_workers_are_known() -> No
     # Precisions whose posterior is their prior, which is all but a point: nothing is lost by it.
     half, noise, spread = 5e5, known.priors.noise, known.priors.spread[0]
     known = replace(known, shape=np.full(4, half), rate=np.full(4, half * noise))
-    found = bound(crowd, known, expect_values(crowd, known), worker_sums(crowd, known))
+    found = evidence_lower_bound(crowd, known, expect_values(crowd, known), worker_sums(crowd, known))
     found += half * (np.log(noise) + crowd.usual_noise / noise) + 0.5 * VALUE_TASKS * (np.log(spread) + 1 / spread)
     said = (values.value[:, 0] - units.centre[0]) / units.size
     design = dense_parts(values, np.ones((4, 1)), 0)
@@ -157,7 +157,7 @@ def test_the_bound_is_the_expected_log_ratio(student: bool) -> None:
     total -= 0.5 * (np.log(priors.scale_variance[0]) + 0.1 / priors.scale_variance[0])
     total -= 0.5 * (np.log(priors.bias_variance[0]) + crowd.usual_noise / 4 / priors.bias_variance[0])
     error = total.std() / np.sqrt(draws)
-    assert abs(bound(crowd, now, passes, own) - total.mean()) < 5 * error + 1e-3
+    assert abs(evidence_lower_bound(crowd, now, passes, own) - total.mean()) < 5 * error + 1e-3
 
 
 # ---- the steps ----------------------------------------------------------------------------------------------
@@ -172,11 +172,11 @@ def slope(crowd: Crowd, now: Beliefs, part: str, place: tuple[int, ...], passes:
         values = np.array(getattr(holder, name), np.float64)
         values[place] += step
         if isinstance(holder, LinePosterior):
-            return bound(crowd, replace(now, lines=holder._replace(**{name: values})), passes, own)
+            return evidence_lower_bound(crowd, replace(now, lines=holder._replace(**{name: values})), passes, own)
         changed = values if values.ndim else float(values)
         if holder is now:
-            return bound(crowd, replace(now, **{name: changed}), passes, own)
-        return bound(crowd, replace(now, priors=replace(now.priors, **{name: changed})), passes, own)
+            return evidence_lower_bound(crowd, replace(now, **{name: changed}), passes, own)
+        return evidence_lower_bound(crowd, replace(now, priors=replace(now.priors, **{name: changed})), passes, own)
 
     return (at(1e-5) - at(-1e-5)) / 2e-5
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from crowdwise.labels.errors import InputError, quote
-from crowdwise.labels.integer_codes import as_mask, check_codes, duplicate_message
+from crowdwise.labels.integer_codes import as_mask, check_codes, draw_held_out, duplicate_message
 from crowdwise.labels.sorting import find_repeated_edges, group_by, group_offsets
 from crowdwise.labels.source_location import format_count
 from crowdwise.labels.table_output import native_table
@@ -86,13 +85,7 @@ class Answers:
         random_state
             Same number, same split.
         """
-        if not isinstance(held_out, Real) or not 0 < held_out < 1:
-            raise InputError(f"held_out is {quote(held_out)}; it must lie between 0 and 1, both excluded.")
-        if not isinstance(random_state, Integral) or isinstance(random_state, bool) or random_state < 0:
-            raise InputError(f"random_state is {quote(random_state)}; it must be a whole number, 0 or more.")
-        out = np.zeros(self.n_answers, np.bool_)
-        order = np.random.default_rng(random_state).permutation(self.n_answers)
-        out[order[: round(float(held_out) * self.n_answers)]] = True
+        out = draw_held_out(self.n_answers, held_out, random_state)
         return self.keep(~out), self.keep(out)
 
     def to_table(self) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import betaincinv
 from scipy.stats import kendalltau, spearmanr
 
 from crowdwise.kinds.answer_table import open_table
@@ -17,7 +18,14 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["align_item_scores", "concordance", "rank_in_groups", "score_items"]
+__all__ = ["align_item_scores", "beta_share", "concordance", "rank_in_groups", "score_items"]
+
+
+def beta_share(right: FloatArray, wrong: FloatArray, level: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Share of right ones among so many right and wrong (M,), with an even prior, and its interval of this level."""
+    right, wrong = right + 1.0, wrong + 1.0
+    low, high = (np.asarray(betaincinv(right, wrong, (1 + side * level) / 2), np.float64) for side in (-1, 1))
+    return right / (right + wrong), low, high
 
 
 def align_item_scores(source: Any, items: pa.Array) -> FloatArray:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 import numpy as np
 import pyarrow as pa
 
 from crowdwise.labels.errors import InputError, is_one_of, listing, quote
-from crowdwise.labels.integer_codes import as_mask, check_codes, duplicate_message, map_to_selected_names, smallest_int
+from crowdwise.labels.integer_codes import (
+    as_mask,
+    check_codes,
+    draw_held_out,
+    duplicate_message,
+    map_to_selected_names,
+    smallest_int,
+)
 from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.sorting import find_repeated_edges, group_by, group_offsets, sort_by_task
 from crowdwise.labels.types import TableKind
@@ -361,13 +367,7 @@ class CrowdLabels:
         random_state
             Same seed, same split.
         """
-        if not isinstance(held_out, Real) or not 0 < held_out < 1:
-            raise InputError(f"held_out is {quote(held_out)}; it must lie between 0 and 1, both excluded.")
-        if not isinstance(random_state, Integral) or isinstance(random_state, bool) or random_state < 0:
-            raise InputError(f"random_state is {quote(random_state)}; it must be a whole number, 0 or more.")
-        out = np.zeros(self.n_labels, np.bool_)
-        chosen = np.random.default_rng(random_state).permutation(self.n_labels)[: round(held_out * self.n_labels)]
-        out[chosen] = True
+        out = draw_held_out(self.n_labels, held_out, random_state)
         return self.keep(~out), self.keep(out)
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import BoolArray, IntArray
 
-__all__ = ["as_mask", "check_codes", "duplicate_message", "map_to_selected_names", "smallest_int"]
+__all__ = ["as_mask", "check_codes", "draw_held_out", "duplicate_message", "map_to_selected_names", "smallest_int"]
 
 MOST_NAMES = 2**31 - 1
 
@@ -64,6 +65,17 @@ def as_mask(given: Any, n: int, what: str) -> BoolArray:
             f"{mask.dtype}."
         )
     return mask.astype(np.bool_, copy=False)
+
+
+def draw_held_out(n: int, held_out: Any, random_state: Any) -> BoolArray:
+    """Which of n answers are held out (n,), at random: this share of them."""
+    if not isinstance(held_out, Real) or not 0 < float(held_out) < 1:
+        raise InputError(f"held_out is {quote(held_out)}; it must lie between 0 and 1, both excluded.")
+    if not isinstance(random_state, Integral) or isinstance(random_state, bool) or random_state < 0:
+        raise InputError(f"random_state is {quote(random_state)}; it must be a whole number, 0 or more.")
+    out = np.zeros(n, np.bool_)
+    out[np.random.default_rng(int(random_state)).permutation(n)[: round(float(held_out) * n)]] = True
+    return out
 
 
 def map_to_selected_names(names: Sequence[Any] | None, known: pa.Array, what: str) -> tuple[IntArray, pa.Array]:

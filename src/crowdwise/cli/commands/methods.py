@@ -66,9 +66,7 @@ def _list_methods_of_kind(name: str, *, long: bool, json: bool) -> None:
     if long:
         _print_in_full(console, entries)
         return
-    rows = [[entry.slug, entry.summary, entry.paper] for entry in entries]
-    columns = ("method", "left"), ("assumes", "wrap"), ("paper", "wrap")
-    console.print(console_tables.make_table(*columns, rows=rows, indent=0))
+    _print_table(console, entries)
 
 
 def _print_page(entries: Sequence[Method] | Sequence[LearnerEntry], *, learn: bool, long: bool) -> None:
@@ -79,9 +77,7 @@ def _print_page(entries: Sequence[Method] | Sequence[LearnerEntry], *, learn: bo
     if long:
         _print_in_full(console, entries)
         return
-    rows = [[entry.slug, entry.summary, entry.paper] for entry in entries]
-    columns = ("method", "left"), ("assumes", "wrap"), ("paper", "wrap")
-    console.print(console_tables.make_table(*columns, rows=rows, indent=0))
+    _print_table(console, entries)
     command = "crowdwise methods --learn" if learn else "crowdwise methods"
     steps = [("When each method fails:", f"{command} --long")]
     if learn:
@@ -91,6 +87,12 @@ def _print_page(entries: Sequence[Method] | Sequence[LearnerEntry], *, learn: bo
         steps.append(("Methods that learn a classifier from features and labels:", "crowdwise methods --learn"))
         steps.append(("Methods for numbers, or for comparisons:", "crowdwise methods --kind values"))
     console_tables.print_next_steps(console, steps)
+
+
+def _print_table(console: Console, entries: Sequence[Method | LearnerEntry | KindMethod]) -> None:
+    rows = [[entry.slug, entry.summary, entry.paper] for entry in entries]
+    columns = ("method", "left"), ("assumes", "wrap"), ("paper", "wrap")
+    console.print(console_tables.make_table(*columns, rows=rows, indent=0))
 
 
 def _print_in_full(console: Console, entries: Sequence[Method | LearnerEntry | KindMethod]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.special import betaincinv, expit, logit, ndtr, ndtri
+from scipy.special import expit, logit, ndtr, ndtri
 
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.kinds.comparisons.answers import Comparisons, read_comparisons
@@ -14,7 +14,7 @@ from crowdwise.kinds.comparisons.pair_graph import PairGraph
 from crowdwise.kinds.comparisons.posterior_mode import find_mode, objective_of_known_answers
 from crowdwise.kinds.comparisons.prompts import split_names
 from crowdwise.kinds.comparisons.uncertainty import find_variances
-from crowdwise.kinds.item_scores import align_item_scores, rank_in_groups
+from crowdwise.kinds.item_scores import align_item_scores, beta_share, rank_in_groups
 from crowdwise.kinds.model import Found, KindModel, check_level
 from crowdwise.labels.table_output import native_table
 from crowdwise.labels.vocabulary import positions
@@ -161,10 +161,8 @@ class ComparisonModel(KindModel[Comparisons]):
 
     def _reliability(self, level: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Reliability of each worker (M,) and its interval; here by how many answers agree with the consensus."""
-        agree = self.worker_agreement_ + 1
-        rest = np.maximum(self.answers_per_worker_ - self.worker_agreement_, 0) + 1
-        low, high = (np.asarray(betaincinv(agree, rest, (1 + side * level) / 2), np.float64) for side in (-1, 1))
-        return agree / (agree + rest), low, high
+        rest = np.maximum(self.answers_per_worker_ - self.worker_agreement_, 0)
+        return beta_share(self.worker_agreement_, rest, level)
 
     # ---- the rest -----------------------------------------------------------------------------------------
 

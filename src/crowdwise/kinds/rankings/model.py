@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.special import betaincinv, ndtri
+from scipy.special import ndtri
 
 from crowdwise.fitting.saved_arrays import SavedArray
-from crowdwise.kinds.item_scores import align_item_scores, rank_in_groups
+from crowdwise.kinds.item_scores import align_item_scores, beta_share, rank_in_groups
 from crowdwise.kinds.model import Found, KindModel, check_level
 from crowdwise.kinds.rankings.answers import Rankings, read_rankings
 from crowdwise.labels.table_output import native_table
@@ -92,10 +92,8 @@ class RankingModel(KindModel[Rankings]):
 
     def _reliability(self, level: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """By the share of pairs in the order of the consensus, each item placed counting as one trial."""
-        right = self.worker_agreement_ * self.answers_per_worker_ + 1
-        wrong = (1 - np.minimum(self.worker_agreement_, 1)) * self.answers_per_worker_ + 1
-        low, high = (np.asarray(betaincinv(right, wrong, (1 + side * level) / 2), np.float64) for side in (-1, 1))
-        return right / (right + wrong), low, high
+        share = np.minimum(self.worker_agreement_, 1)
+        return beta_share(share * self.answers_per_worker_, (1 - share) * self.answers_per_worker_, level)
 
     # ---- the rest -----------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ the log-evidence (mean-field variational Bayes). The variances of the priors are
 | y: precision 1/τ² + Σ E[a²]/σ², mean (μ/τ² + Σ (E[a] x - E[ab])/σ²) / precision | `kernels.value_sums` |
 | a[w], b[w]: regression of the answers on the values, with normal priors | `line_posteriors` |
 | 1/σ²[w] ~ Gamma((strength + n)/2, (strength noise + Σ E(x - a y - b)²)/2) | `line_posteriors.improve` |
-| the bound | `line_posteriors.bound` |
+| the bound | `line_posteriors.evidence_lower_bound` |
 | variance of y for lines and noise that are not known exactly | `known_workers` |
 | strength by the density of held-out answers | `choose_strength` |
 
@@ -59,7 +59,7 @@ from crowdwise.kinds.values.line_posteriors import (
     Crowd,
     Hyperparameters,
     LinePosterior,
-    bound,
+    evidence_lower_bound,
     expect_values,
     improve,
     worker_sums,
@@ -221,7 +221,7 @@ class LineModel(KnownLineModel):
         def step(now: Beliefs) -> tuple[float, float, Beliefs]:
             passes = expect_values(crowd, now)
             own = worker_sums(crowd, now) if fixed is None else fixed
-            value = bound(crowd, now, passes, own)
+            value = evidence_lower_bound(crowd, now, passes, own)
             return value, value, improve(crowd, now, passes, own)
 
         ended = climb([first], step, max_iter=self.max_iter, tol=self.tol * answers.n_answers, name=self.slug)

@@ -1,7 +1,7 @@
 """Steps of the variational fit of values: the posterior of the values, of each worker's line and of their noise.
 
 The bound and its steps are those of `gaussian`, in units in which the answers have mean 0 and variance 1. Every step
-raises `bound`, and each function is one of them.
+raises `evidence_lower_bound`, and each function is one of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
     "Crowd",
     "Hyperparameters",
     "LinePosterior",
-    "bound",
+    "evidence_lower_bound",
     "expect_values",
     "improve",
     "worker_sums",
@@ -68,7 +68,7 @@ class Crowd:
     fits_bias: bool
 
     @property
-    def known(self) -> bool:
+    def has_gold(self) -> bool:
         """Whether some values are known."""
         return bool(self.edges[0].known.size)
 
@@ -149,7 +149,7 @@ def squared_residuals(lines: LinePosterior, passes: list[ValuePass], own: FloatA
     return np.maximum(found, 0.0)  # below 0 is rounding
 
 
-def bound(crowd: Crowd, beliefs: Beliefs, passes: list[ValuePass], own: FloatArray) -> float:
+def evidence_lower_bound(crowd: Crowd, beliefs: Beliefs, passes: list[ValuePass], own: FloatArray) -> float:
     """Bound on the log-evidence of the answers; `passes` are the posterior of the values."""
     priors, lines, there = beliefs.priors, beliefs.lines, crowd.per_worker > 0
     log_precision = digamma(beliefs.shape) - np.log(beliefs.rate)
@@ -230,7 +230,7 @@ def _fit_priors(crowd: Crowd, beliefs: Beliefs, passes: list[ValuePass]) -> Beli
     priors, there = beliefs.priors, crowd.per_worker > 0
     number = int(there.sum())
     lines, stretch, shift = beliefs.lines, np.ones(len(passes)), np.zeros(len(passes))
-    if crowd.fits_bias and not crowd.known:
+    if crowd.fits_bias and not crowd.has_gold:
         square, both, _ = (each[there].sum(axis=0) for each in lines.second_moments())
         shift = -both / square
         if crowd.fits_scale:
