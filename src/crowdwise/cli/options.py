@@ -56,6 +56,7 @@ class LabelKind(StrEnum):
 
     labels = "labels"
     comparisons = "comparisons"
+    masks = "masks"
     ordinal = "ordinal"
     rankings = "rankings"
     values = "values"

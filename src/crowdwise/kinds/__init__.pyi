@@ -5,6 +5,9 @@ from .kind_registry import Kind as Kind
 from .kind_registry import find_kind as find_kind
 from .kind_registry import kind as kind
 from .kind_registry import kinds as kinds
+from .masks.answers import Masks as Masks
+from .masks.answers import read_masks as read_masks
+from .masks.simulation import simulate_masks as simulate_masks
 from .model import KindModel as KindModel
 from .ordinal.answers import Grades as Grades
 from .ordinal.answers import read_grades as read_grades

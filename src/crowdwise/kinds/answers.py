@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import BoolArray, Duplicates, IntArray, TableKind
 
-__all__ = ["Answers", "PairAnswers", "TaskAnswers", "code_column", "names_or_numbers"]
+__all__ = [
+    "Answers",
+    "PairAnswers",
+    "TaskAnswers",
+    "code_column",
+    "code_tasks_and_workers",
+    "names_or_numbers",
+]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -213,6 +220,18 @@ def code_column(codes: Any, names: pa.Array, what: str) -> IntArray:
     """Positions among names, checked, as int32."""
     checked: IntArray = _lock(check_codes(codes, len(names), what).astype(np.int32))
     return checked
+
+
+def code_tasks_and_workers(
+    task: Any, worker: Any, tasks: Iterable[Any] | int, workers: Iterable[Any] | int, n_said: int, said: str
+) -> dict[str, Any]:
+    """Codes and names of tasks and workers as `TaskAnswers` takes them, as many codes as there is said (`n_said`)."""
+    names = names_or_numbers(tasks, "task"), names_or_numbers(workers, "worker")
+    codes = code_column(task, names[0], "task"), code_column(worker, names[1], "worker")
+    if not codes[0].size == codes[1].size == n_said:
+        sizes = f"{codes[0].size}, {codes[1].size} and {n_said}"
+        raise InputError(f"task, worker and {said} must have the same length; they have {sizes}.")
+    return {"task": codes[0], "worker": codes[1], "tasks": names[0], "workers": names[1]}
 
 
 def _lock(array: Any) -> Any:

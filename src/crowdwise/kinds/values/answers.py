@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.kinds.answer_table import LARGEST_VALUE, open_table
-from crowdwise.kinds.answers import TaskAnswers, code_column, names_or_numbers
+from crowdwise.kinds.answers import TaskAnswers, code_tasks_and_workers
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
@@ -75,20 +75,8 @@ class Values(TaskAnswers):
         # A comparison with what is not a number is false.
         if not (np.abs(numbers) <= LARGEST_VALUE).all():
             raise InputError("value holds what is no finite number. Leave those answers out.")
-        names = names_or_numbers(tasks, "task"), names_or_numbers(workers, "worker")
-        codes = code_column(task, names[0], "task"), code_column(worker, names[1], "worker")
-        if not codes[0].size == codes[1].size == len(numbers):
-            sizes = f"{codes[0].size}, {codes[1].size} and {len(numbers)}"
-            raise InputError(f"task, worker and value must have the same length; they have {sizes}.")
-        made = cls(
-            task=codes[0],
-            worker=codes[1],
-            value=numbers,
-            tasks=names[0],
-            workers=names[1],
-            coordinates=tuple(coordinates),
-            table_kind=table_kind,
-        )
+        coded = code_tasks_and_workers(task, worker, tasks, workers, len(numbers), "value")
+        made = cls(**coded, value=numbers, coordinates=tuple(coordinates), table_kind=table_kind)
         return made._sorted(on_duplicate)
 
     @property
