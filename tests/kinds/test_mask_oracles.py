@@ -170,7 +170,9 @@ def test_workers_end_where_the_objective_is_highest() -> None:
     generator = np.random.default_rng(5)
     true = generator.normal(size=(6, 30))
     outlines = [
-        OutlineDistances(np.arange(4), each + np.array([[0], [1.0], [-1], [0.5]]) + generator.normal(size=(4, 30)), None)
+        OutlineDistances(
+            np.arange(4), each + np.array([[0], [1.0], [-1], [0.5]]) + generator.normal(size=(4, 30)), None
+        )
         for each in true
     ]
     fit, hands, before = DistanceFit(outlines, 4), Hands(np.zeros(4), np.ones(4), 1.0), -np.inf

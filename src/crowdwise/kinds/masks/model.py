@@ -14,7 +14,7 @@ from crowdwise.kinds.masks.image_files import encode_png
 from crowdwise.kinds.masks.metrics import expected_dice, soft_dice
 from crowdwise.kinds.masks.soft_levels import round_levels, unpack_levels
 from crowdwise.kinds.masks.truth import align_true_masks
-from crowdwise.kinds.masks.worker_rates import Shares, share_interval, share_of_workers
+from crowdwise.kinds.masks.worker_rates import Shares, add_reference_error, share_interval, share_of_workers
 from crowdwise.kinds.model import KindModel, check_level
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.table_output import native_table
@@ -144,6 +144,10 @@ class MaskModel(KindModel[Masks]):
         """Probability of each pixel of a task from its levels."""
         return levels
 
+    def _references(self, task: int) -> list[FloatArray]:
+        """What workers are judged by: the soft mask, and where it is known, one that is an error smaller and larger."""
+        return [self._soft(task)]
+
     def _chance_inside(self, task: int, levels: FloatArray, worker: int) -> FloatArray:  # noqa: ARG002
         """Probability that the worker (M for a stranger) puts each pixel inside; here shares of votes, smoothed."""
         number = int(self.answers_per_task_[task])
@@ -181,24 +185,30 @@ class MaskModel(KindModel[Masks]):
 
     def _judge(self, answers: Masks) -> None:
         """Areas and confidences of the tasks, and rates of the workers against the soft masks."""
-        sums = np.zeros((answers.n_answers, 3))  # pixels inside: of both, of the answer, of the consensus
-        area, confidence = np.zeros(answers.n_tasks), np.zeros(answers.n_tasks)
+        rows: list[list[tuple[float, float]]] = []  # for each answer and reference: pixels of both, of the reference
+        area, confidence, said = np.zeros(answers.n_tasks), np.zeros(answers.n_tasks), np.zeros(answers.n_answers)
         for task in range(answers.n_tasks):
-            soft = self._soft(task)
+            soft, references = self._soft(task), self._references(task)
             area[task], confidence[task] = soft.sum(), expected_dice(soft)
+            sizes = [float(each.sum()) for each in references]
             for row in range(answers.task_ptr[task], answers.task_ptr[task + 1]):
                 mask = answers.mask(row)
-                sums[row] = soft[mask].sum(), mask.sum(), area[task]
-        both, said, true = sums.T
+                said[row] = mask.sum()
+                rows.append([(float(each[mask].sum()), size) for each, size in zip(references, sizes, strict=True)])
+        both, true = np.moveaxis(np.array(rows), 2, 0)
         pixels = (self.height_ * self.width_)[answers.task].astype(np.float64)
-        inside = share_of_workers(answers.worker, both, true, answers.n_workers)
-        outside = share_of_workers(answers.worker, pixels - true - said + both, pixels - true, answers.n_workers)
+        inside, outside = [], []
+        for hits, size in zip(both.T, true.T, strict=True):
+            inside.append(share_of_workers(answers.worker, hits, size, answers.n_workers))
+            left = pixels - size - said + hits
+            outside.append(share_of_workers(answers.worker, left, pixels - size, answers.n_workers))
         self.area_, self.confidence_ = area, confidence
         self.share_inside_ = np.array([(said.sum() + 1) / (pixels.sum() + 2)])
-        self.sensitivity_, self.sensitivity_error_, self.freedom_ = inside
-        self.specificity_, self.specificity_error_, _ = outside
+        self.sensitivity_, self.sensitivity_error_, self.freedom_ = add_reference_error(inside)
+        self.specificity_, self.specificity_error_, _ = add_reference_error(outside)
         number = np.maximum(answers.answers_per_worker, 1)
-        self.dice_ = np.bincount(answers.worker, soft_dice(both, said, true), answers.n_workers) / number
+        dice = soft_dice(both[:, 0], said, true[:, 0])
+        self.dice_ = np.bincount(answers.worker, dice, answers.n_workers) / number
 
     def _check_restored(self) -> None:
         pixels = int((self.height_ * self.width_).sum())

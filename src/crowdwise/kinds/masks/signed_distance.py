@@ -134,13 +134,15 @@ class DistanceModel(MaskModel):
     bias_, variance_ : (M,)
         Pixels by which a worker's outlines lie outside of the true ones, and the variance about that.
     bias_error_ : (M,)
-        Standard error of the bias.
+        Standard error of the bias, with that of a bias that all have in common.
     slip_ : (M, 2)
         Shares of pixels far outside that a worker puts inside, and of pixels far inside that they leave out.
     distance_variance_ : (N,)
         Posterior variance of each task's distances.
     reach_ : (1,)
         Distance beyond which distances count alike, in pixels.
+    shift_error_ : (1,)
+        Standard error of a bias that all workers have in common, which answers alone do not tell.
     """
 
     saved: ClassVar[tuple[SavedArray, ...]] = (
@@ -150,6 +152,7 @@ class DistanceModel(MaskModel):
         SavedArray("slip", "M 2", low=0, high=1),
         SavedArray("distance_variance", "N", low=SMALLEST),
         SavedArray("reach", "1", low=SMALLEST),
+        SavedArray("shift_error", "1", low=0),
     )
     bias_: FloatArray
     bias_error_: FloatArray
@@ -157,6 +160,7 @@ class DistanceModel(MaskModel):
     slip_: FloatArray
     distance_variance_: FloatArray
     reach_: FloatArray
+    shift_error_: FloatArray
 
 
 @estimator
@@ -193,7 +197,8 @@ class SignedDistance(DistanceModel):
         start = Hands(np.zeros(answers.n_workers), np.full(answers.n_workers, scale**2), scale**2)
         ended = climb([start], fit.step, max_iter=self.max_iter, tol=self.tol * answers.n_answers, name=self.slug)
         hands = ended.parameters
-        error = _bias_errors(cut, hands)
+        shift = _shift_error(hands) if not gold else 0.0
+        error = np.hypot(_bias_errors(cut, hands), shift)
         share = mean_share_inside(answers)
         spread = np.zeros(answers.n_tasks)
         slips = _Slips(answers.n_workers)
@@ -211,12 +216,18 @@ class SignedDistance(DistanceModel):
         arrays = {
             "levels": levels, "bias": hands.bias, "bias_error": error, "variance": hands.variance,
             "slip": slips.shares(), "distance_variance": spread, "reach": np.array([reach]),
+            "shift_error": np.array([shift]),
         }  # fmt: skip
         return Found(arrays, ended.objective, ended.n_iter, ended.converged)
 
     def _levels_to_soft(self, task: int, levels: FloatArray) -> FloatArray:
         distance = (2 * levels - 1) * self.reach_[0]
         return np.asarray(ndtr(distance / np.sqrt(self.distance_variance_[task])))
+
+    def _references(self, task: int) -> list[FloatArray]:
+        distance = ((2 * self._levels(task) - 1) * self.reach_[0]).reshape(self.height_[task], self.width_[task])
+        spread = np.sqrt(self.distance_variance_[task])
+        return [np.asarray(ndtr((distance + shift * self.shift_error_[0]) / spread)) for shift in (0, -1, 1)]
 
     def _with_stranger(self) -> tuple[Hands, FloatArray, FloatArray]:
         """How the workers draw, errors of their biases and slips; and last those of a stranger: the crowd's."""
@@ -264,6 +275,13 @@ def _typical_distance(outlines: list[OutlineDistances]) -> float:
     apart = np.concatenate([np.abs(each.distance).ravel() for each in outlines]) if outlines else np.zeros(0)
     apart = apart[apart > 0.5] - 0.5
     return max(1.4826 * float(np.median(apart)), LEAST_SCALE) if apart.size else LEAST_SCALE
+
+
+def _shift_error(hands: Hands) -> float:
+    """Standard error of the mean bias, weighed as distances are: that of so many workers from all there could be."""
+    weight = 1 / hands.variance
+    spread = float(weight @ hands.bias**2) / float(weight.sum())
+    return float(np.sqrt(spread * (weight @ weight)) / weight.sum())
 
 
 def _bias_errors(outlines: list[OutlineDistances], hands: Hands) -> FloatArray:

@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import entr, expit
+from scipy.special import entr
 
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimator_decorator import estimator
@@ -96,23 +96,21 @@ def _reach(used: BoolArray, size: int) -> slice:
     return slice(max(int(there[0]) - MARGIN, 0), min(int(there[-1]) + MARGIN + 1, size))
 
 
-def neighbours(field: FloatArray) -> FloatArray:
-    """Sum of 2 W - 1 over the neighbours of each pixel."""
-    signs = 2 * field - 1
-    total = np.zeros_like(signs)
-    total[1:] += signs[:-1]
-    total[:-1] += signs[1:]
-    total[:, 1:] += signs[:, :-1]
-    total[:, :-1] += signs[:, 1:]
-    return total
-
-
 def sweep(field: FloatArray, odds: FloatArray, coupling: float) -> FloatArray:
     """Update the probability of every pixel, first the black squares of a chessboard, then the white ones."""
-    black = np.add.outer(np.arange(field.shape[0]), np.arange(field.shape[1])) % 2 == 0
-    for colour in (black, ~black):
-        field = np.where(colour, expit(odds + coupling * neighbours(field)), field)
-    return field
+    signs = np.zeros((field.shape[0] + 2, field.shape[1] + 2))  # of 2 W - 1, with a frame that says nothing
+    signs[1:-1, 1:-1] = 2 * field - 1
+    for row, column in ((0, 0), (1, 1), (0, 1), (1, 0)):
+        own = odds[row::2, column::2]
+        if not own.size:
+            continue
+        rows, columns = slice(row + 1, row + 2 * own.shape[0], 2), slice(column + 1, column + 2 * own.shape[1], 2)
+        total = signs[row : row + 2 * own.shape[0] - 1 : 2, columns] + signs[row + 2 :: 2, columns][: own.shape[0]]
+        total += (
+            signs[rows, column : column + 2 * own.shape[1] - 1 : 2] + signs[rows, column + 2 :: 2][:, : own.shape[1]]
+        )
+        signs[rows, columns] = np.tanh((own + coupling * total) / 2)
+    return (signs[1:-1, 1:-1] + 1) / 2
 
 
 def field_bound(field: FloatArray, inside: FloatArray, outside: FloatArray, coupling: float) -> float:
@@ -126,8 +124,9 @@ def field_bound(field: FloatArray, inside: FloatArray, outside: FloatArray, coup
     pairs = 0.0
     for first, second in ((field[1:], field[:-1]), (field[:, 1:], field[:, :-1])):
         pairs += float((first * second + (1 - first) * (1 - second)).sum())
-    own = field * inside + (1 - field) * outside + entr(field) + entr(1 - field)
-    return float(own.sum()) + coupling * pairs
+    own = field * inside + (1 - field) * outside
+    unsure = field[(field > 0) & (field < 1)]
+    return float(own.sum() + entr(unsure).sum() + entr(1 - unsure).sum()) + coupling * pairs
 
 
 @estimator
@@ -155,8 +154,8 @@ class StapleSpatial(RateModel):
 
     coupling: float = 2.0
     smoothing: float = 0.1
-    max_iter: int = 200
-    tol: float = 1e-3
+    max_iter: int = 100
+    tol: float = 0.1
 
     def _check(self) -> None:
         check_number("coupling", self.coupling, low=0, high=10)

@@ -60,8 +60,15 @@ def mean_share_inside(answers: Masks) -> float:
     return (inside + 1) / (int((answers.height * answers.width)[answers.task].sum()) + 2)
 
 
+class VoteModel(MaskModel):
+    """Base of votes: their shares are no probabilities, and workers are judged by the mask that won."""
+
+    def _references(self, task: int) -> list[FloatArray]:
+        return [(self._soft(task) > 0.5).astype(np.float64)]
+
+
 @estimator
-class MajorityMask(MaskModel):
+class MajorityMask(VoteModel):
     """Inside is what more than half of a task's workers put inside.
 
     Facts
@@ -83,7 +90,7 @@ class MajorityMask(MaskModel):
         return share_of_votes(answers, np.ones(answers.n_answers), float(self.share_inside_[0]))
 
 
-class VoteModel(MaskModel):
+class WeightedVoteModel(VoteModel):
     """What a weighted vote keeps besides."""
 
     saved: ClassVar[tuple[SavedArray, ...]] = (SavedArray("weight", "M", low=SMALLEST),)
@@ -91,7 +98,7 @@ class VoteModel(MaskModel):
 
 
 @estimator
-class WeightedMajorityMask(VoteModel):
+class WeightedMajorityMask(WeightedVoteModel):
     """A vote in which workers count by how well their masks agree with the consensus.
 
     Facts

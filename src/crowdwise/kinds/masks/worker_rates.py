@@ -14,7 +14,7 @@ from scipy.special import expit, logit, stdtrit
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["Shares", "mean_interval", "means_of_workers", "share_interval", "share_of_workers"]
+__all__ = ["Shares", "add_reference_error", "mean_interval", "means_of_workers", "share_interval", "share_of_workers"]
 
 OWN = 0.5  # answers of the crowd that count beside a worker's own in their share
 FEW = 3.0  # answers by which the crowd's spread counts beside a worker's own
@@ -47,6 +47,14 @@ def share_of_workers(worker: IntArray, hits: FloatArray, chances: FloatArray, n_
     pixel = 0.5 / np.maximum(chance, 1.0)  # no share is known better than to half a pixel
     error = np.sqrt(spread / np.maximum(number, 1) + pixel**2) / (inside * (1 - inside))
     return Shares(np.clip(share, 0.0, 1.0), error, free + FEW)
+
+
+def add_reference_error(found: list[Shares]) -> Shares:
+    """Shares against a soft mask, with what a smaller and a larger one (found[1], found[2]) say of their error."""
+    if len(found) == 1:
+        return found[0]
+    smaller, larger = (logit(np.clip(each.share, LEAST, 1 - LEAST)) for each in found[1:])
+    return found[0]._replace(error=np.hypot(found[0].error, (larger - smaller) / 2))
 
 
 def share_interval(shares: Shares, level: float) -> tuple[FloatArray, FloatArray]:
