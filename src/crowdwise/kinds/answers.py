@@ -53,6 +53,11 @@ class Answers:
     table_kind: TableKind
 
     @property
+    def answer_columns(self) -> tuple[str, ...]:
+        """Columns of positions that rows of one answer have in common: all of them where an answer is one row."""
+        return tuple(self.coded)
+
+    @property
     def n_answers(self) -> int:
         """Number of answers."""
         return int(self.worker.size)
