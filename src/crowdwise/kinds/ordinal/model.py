@@ -9,6 +9,7 @@ import pyarrow as pa
 from scipy.special import ndtri
 
 from crowdwise.fitting.saved_arrays import SavedArray
+from crowdwise.kinds.agreement import number_agreement
 from crowdwise.kinds.model import KindModel, check_level
 from crowdwise.kinds.ordinal.answers import Grades, grade_numbers, read_grades
 from crowdwise.kinds.ordinal.truth import align_true_grades
@@ -17,12 +18,14 @@ from crowdwise.labels.table_output import native_table
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
+    from crowdwise.kinds.agreement import Agreement
     from crowdwise.kinds.model import Found
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["GradeModel"]
 
 FEW = 5.0  # answers of the crowd that count beside a worker's own in their error
+LEAST_LEAN = 0.25  # standard deviations of the consensus by which a worker is off to one side, for it to matter
 LEAST = 1e-12  # probability that an answer has at least
 
 
@@ -155,6 +158,13 @@ class GradeModel(KindModel[Grades]):
         chances = self._answer_probabilities(task, self._positions_of_workers(answers))
         named = chances[np.arange(answers.n_answers), self._match_classes(answers)]
         return np.log(np.maximum(named, LEAST))
+
+    def _agreement(self, answers: Grades) -> Agreement:
+        at = positions(answers.tasks, self._names["tasks"])
+        known = (at >= 0) & (self.answers_per_task_[at] > 0)
+        expected = np.where(known, self.posterior_[at] @ np.arange(self.posterior_.shape[1]), np.nan)[answers.task]
+        grade = self._match_classes(answers).astype(np.float64)
+        return number_agreement(answers.worker, answers.task, grade, expected, answers.n_workers, LEAST_LEAN)
 
 
 def _quantile(posterior: FloatArray, share: float) -> IntArray:
