@@ -1,7 +1,9 @@
 """How often the audit of answers names someone in an honest crowd, and how many planted workers it finds.
 
-Every kind's own simulator makes honest crowds; in the other half of the crowds, two workers' answers are dealt anew among
-the questions that they answered, so that they say nothing. Run with: python benchmarks/answer_audit.py --crowds 40
+Every kind's own simulator makes honest crowds; in the other half of the crowds, two workers' answers are dealt anew
+among the questions that they answered, so that they say nothing.
+
+Run with: python benchmarks/answer_audit.py --crowds 40
 """
 
 from __future__ import annotations
@@ -25,7 +27,12 @@ def deal_anew(answers, workers, generator):
     order = np.arange(answers.n_answers)
     for worker in workers:
         rows = np.flatnonzero(answers.worker == worker)
-        order[rows] = generator.permutation(rows)
+        if answers.kind == "rankings":  # ranks have a meaning within a ranking alone
+            for ranking in np.unique(answers.ranking[rows]):
+                same = rows[answers.ranking[rows] == ranking]
+                order[same] = generator.permutation(same)
+        else:
+            order[rows] = generator.permutation(rows)
     shuffled = {}
     for name in answers.said:
         values = getattr(answers, name)
@@ -54,7 +61,8 @@ def main() -> None:
             guilty = {answers.workers[int(worker)].as_py() for worker in planted}
             found += len(names & guilty)
             innocent += len(names - guilty)
-        print(f"{kind.name:14} {alarms / arguments.crowds:14.3f} {found / PLANTED / arguments.crowds:8.2f} {innocent:16}")
+        shares = f"{alarms / arguments.crowds:14.3f} {found / PLANTED / arguments.crowds:8.2f}"
+        print(f"{kind.name:14} {shares} {innocent:16}", flush=True)
 
 
 if __name__ == "__main__":

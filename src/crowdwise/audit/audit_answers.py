@@ -1,14 +1,14 @@
 """The audit of answers that are no classes: who answers without looking, says the opposite, leans to a side, or copies.
 
 The workers are dealt into five parts; the consensus that judges a worker is fitted without the worker's part. Of each
-answer it is asked how much nearer it is to that consensus than chance makes it (`kinds.agreement`), and on which side
-of it the answer lies. A worker's mean is then tested by Student's t with variances drawn to the crowd's (Smyth 2004);
+answer it is asked how far it agrees with that consensus (`kinds.agreement`), and on which side of it the answer lies. A
+worker's slope, or mean, is then tested by Student's t with variances drawn to the crowd's (Smyth 2004);
 p-values are corrected by Holm's method.
 
 | finding | tested |
 |---|---|
-| unreliable | gains are less than half of what others gain on the same questions |
-| opposite | gains are below 0 |
+| unreliable | the agreement is below that of others, and less than half of it |
+| opposite | the agreement is below 0 |
 | leaning | the mean side lies beyond what matters, which each kind names |
 | copies | equal answers (`identical_answers`), or dependence as of labels where there are few different answers |
 
@@ -45,7 +45,8 @@ __all__ = ["AnswerAudit", "audit_answers"]
 PARTS = 5  # of the workers; each is judged by the others
 FEWEST = 5  # answers of a worker that can be tested
 PRIOR_ANSWERS = 4.0  # answers' worth of the crowd's variance in that of a worker
-TESTS = 3  # that share the level
+SHARES = {"reliability": 0.6, "leaning": 0.2, "copies": 0.2}  # of the level, that each test has
+LEAST_SHARE = 0.5  # of the agreement of others, below which a worker is unreliable
 ADVICE = {
     "unreliable": "Look at some of the worker's answers; leave them out, or explain the task again.",
     "opposite": "Look at some of the worker's answers: the scale or the sides may have been taken the wrong way round.",
@@ -62,8 +63,9 @@ class AnswerAudit:
     ----------
     model
         Fitted to all answers: its consensus and workers are shown.
-    gain, n_tested : (M,)
-        Mean gain of each worker's answers over chance, not a number where none could be judged; and how many could.
+    agreement, n_tested : (M,)
+        Of each worker with the consensus of the others: 0 is chance, about 1 is usual of numbers and comparisons; not a
+        number where no answer could be judged. And how many answers could be.
     findings
         The surest first.
     skipped
@@ -73,7 +75,7 @@ class AnswerAudit:
     answers: Answers
     model: KindModel[Any]
     level: float
-    gain: FloatArray
+    agreement: FloatArray
     n_tested: IntArray
     findings: tuple[Finding, ...]
     skipped: dict[str, str]
@@ -132,18 +134,18 @@ def audit_answers(answers: Answers, *, method: str | None = None, gold: Any = No
         judged = agreement_with_others(model, answers)
     findings: list[Finding] = []
     skipped: dict[str, str] = {}
-    gain, tested = np.full(answers.n_workers, np.nan), np.zeros(answers.n_workers, np.int64)
+    agreement, tested = np.full(answers.n_workers, np.nan), np.zeros(answers.n_workers, np.int64)
     if judged is None:
         skipped["reliability"] = "Nobody can be judged: that needs at least two workers who answered the same things."
     else:
-        known = np.isfinite(judged.gain)
-        tested = np.bincount(judged.worker[known], minlength=answers.n_workers)
-        sums = np.bincount(judged.worker[known], judged.gain[known], answers.n_workers)
-        gain = np.where(tested > 0, sums / np.maximum(tested, 1), np.nan)
-        findings += _find_unreliable(answers, judged, level / TESTS) + _find_leaning(answers, judged, level / TESTS)
-    findings += _find_copies(answers, level / TESTS, skipped)
+        slopes, _ = _slopes(judged, answers.n_workers)
+        tested = slopes.number
+        agreement = np.where(tested > 0, slopes.mean, np.nan)
+        findings += _find_unreliable(answers, judged, level * SHARES["reliability"])
+        findings += _find_leaning(answers, judged, level * SHARES["leaning"])
+    findings += _find_copies(answers, level * SHARES["copies"], skipped)
     findings.sort(key=lambda finding: (finding.p_value, -finding.score))
-    return AnswerAudit(answers, shown, level, gain, tested, tuple(findings), skipped)
+    return AnswerAudit(answers, shown, level, agreement, tested, tuple(findings), skipped)
 
 
 def agreement_with_others(model: KindModel[Any], answers: Answers) -> Agreement | None:
@@ -159,9 +161,8 @@ def agreement_with_others(model: KindModel[Any], answers: Answers) -> Agreement 
     for number in range(int(part.max()) + 1):
         own = part[answers.worker] == number
         found.append(clone(model).fit(answers.keep(~own))._agreement(answers.keep(own)))
-    arrays = {
-        name: np.concatenate([getattr(each, name) for each in found]) for name in ("worker", "question", "gain", "lean")
-    }
+    names_of_arrays = ("worker", "question", "said", "expected", "lean")
+    arrays = {name: np.concatenate([getattr(each, name) for each in found]) for name in names_of_arrays}
     return Agreement(**arrays, sides=found[0].sides, least_lean=found[0].least_lean)
 
 
@@ -169,20 +170,16 @@ def agreement_with_others(model: KindModel[Any], answers: Answers) -> Agreement 
 
 
 def _find_unreliable(answers: Answers, judged: Agreement, level: float) -> list[Finding]:
-    known = np.isfinite(judged.gain)
-    worker, gain = judged.worker[known], judged.gain[known]
-    usual = _gain_of_others(judged.question[known], gain)
-    short = _t_test(worker, gain - usual / 2, answers.n_workers)
-    below = _t_test(worker, gain, answers.n_workers)
-    expected = _t_test(worker, usual, answers.n_workers).mean
-    unreliable, opposite = holm_correction(short.p_low), holm_correction(below.p_low)
+    own, others = _slopes(judged, answers.n_workers)
+    unreliable, opposite = holm_correction(own.p_below(others)), holm_correction(own.p_below(0.0))
+    few = own.mean < LEAST_SHARE * others
     found = []
-    for who in np.flatnonzero((unreliable <= level) | (opposite <= level)):
+    for who in np.flatnonzero((few & (unreliable <= level)) | (opposite <= level)):
         against = bool(opposite[who] <= level)
-        share = below.mean[who] / max(expected[who], 1e-12)
+        share = own.mean[who] / max(others[who], 1e-12)
         evidence = (
-            f"Over {below.number[who]:,} answers the agreement with the consensus of the others is "
-            f"{below.mean[who]:.2f}; that of others on the same questions is {expected[who]:.2f}, and 0 is chance."
+            f"Over {own.number[who]:,} answers the agreement with the consensus of the others is {own.mean[who]:.2f}; "
+            f"that of others is {others[who]:.2f}, and 0 is chance."
         )
         found.append(
             Finding(
@@ -203,12 +200,11 @@ def _find_unreliable(answers: Answers, judged: Agreement, level: float) -> list[
 def _find_leaning(answers: Answers, judged: Agreement, level: float) -> list[Finding]:
     if not judged.lean.size:
         return []
-    known = np.isfinite(judged.lean) & np.isfinite(judged.gain)
-    worker, lean = judged.worker[known], judged.lean[known]
-    above = _t_test(worker, judged.least_lean - lean, answers.n_workers)
-    below = _t_test(worker, lean + judged.least_lean, answers.n_workers)
-    p_value = holm_correction(np.minimum(2 * np.fmin(above.p_low, below.p_low), 1.0))
-    means = _t_test(worker, lean, answers.n_workers).mean
+    known = np.isfinite(judged.lean) & np.isfinite(judged.said)
+    lean = _Slopes.fit(judged.worker[known], judged.lean[known], np.ones(int(known.sum())), answers.n_workers)
+    low, high = lean.p_below(-judged.least_lean), 1 - lean.p_below(judged.least_lean)
+    p_value = holm_correction(np.minimum(2 * np.fmin(low, high), 1.0))
+    means = lean.mean
     found = []
     for who in np.flatnonzero(p_value <= level):
         side = judged.sides[int(means[who] > 0)]
@@ -219,7 +215,7 @@ def _find_leaning(answers: Answers, judged: Agreement, level: float) -> list[Fin
                 (answers.workers[int(who)].as_py(),),
                 float(np.clip(abs(means[who]) / 2, 0, 1)),
                 side,
-                f"Over {above.number[who]:,} answers the worker is off by {abs(means[who]):.2f} to that side on "
+                f"Over {lean.number[who]:,} answers the worker is off by {abs(means[who]):.2f} to that side on "
                 f"average, where {judged.least_lean:g} matters"
                 + (", in standard deviations of the consensus." if "answers" in side else ", 0 being even."),
                 float(p_value[who]),
@@ -264,29 +260,48 @@ def _find_copies(answers: Answers, level: float, skipped: dict[str, str]) -> lis
 
 
 @dataclass(frozen=True)
-class _Means:
-    """Of each worker (M,): the mean, how many it is over, and the p-value of its being 0 or more; NaN if not tested."""
+class _Slopes:
+    """Of each worker (M,): the slope of what they said on what was expected, its error, and over how many answers."""
 
     mean: FloatArray
+    error: FloatArray
     number: IntArray
-    p_low: FloatArray
+
+    @classmethod
+    def fit(cls, worker: IntArray, said: FloatArray, expected: FloatArray, n_workers: int) -> _Slopes:
+        """By least squares through 0, with variances about the line drawn to that of all workers."""
+        number = np.bincount(worker, minlength=n_workers)
+        squares = np.maximum(np.bincount(worker, expected**2, n_workers), 1e-12)
+        slope = np.bincount(worker, said * expected, n_workers) / squares
+        left = np.bincount(worker, (said - slope[worker] * expected) ** 2, n_workers)
+        within = float(left.sum() / max((number - 1).clip(min=0).sum(), 1))
+        variance = (PRIOR_ANSWERS * within + left) / (PRIOR_ANSWERS + np.maximum(number - 1, 0))
+        return cls(slope, np.sqrt(variance / squares), number)
+
+    def p_below(self, value: FloatArray | float) -> FloatArray:
+        """The p-value of a slope's being at least this value; NaN for workers of too few answers."""
+        freedom = PRIOR_ANSWERS + np.maximum(self.number - 1, 0)
+        p_value = stdtr(freedom, (self.mean - value) / np.maximum(self.error, 1e-300))
+        tested: FloatArray = np.where(self.number >= FEWEST, p_value, np.nan)
+        return tested
 
 
-def _t_test(worker: IntArray, values: FloatArray, n_workers: int) -> _Means:
-    """Whether the mean of a worker's values lies below 0, with the variance drawn to that within all workers."""
-    number = np.bincount(worker, minlength=n_workers)
-    mean = np.bincount(worker, values, n_workers) / np.maximum(number, 1)
-    squares = np.bincount(worker, (values - mean[worker]) ** 2, n_workers)
-    within = float(squares.sum() / max((number - 1).clip(min=0).sum(), 1))
-    freedom = PRIOR_ANSWERS + np.maximum(number - 1, 0)
-    error = np.sqrt((PRIOR_ANSWERS * within + squares) / freedom / np.maximum(number, 1))
-    p_low = np.where(number >= FEWEST, stdtr(freedom, mean / np.maximum(error, 1e-300)), np.nan)
-    return _Means(mean, number, p_low)
+def _slopes(judged: Agreement, n_workers: int) -> tuple[_Slopes, FloatArray]:
+    """The slope of each worker, and that of the others (M,): on the same questions where a slope is a mean."""
+    known = np.isfinite(judged.said) & np.isfinite(judged.expected)
+    worker, said, expected = judged.worker[known], judged.said[known], judged.expected[known]
+    own = _Slopes.fit(worker, said, expected, n_workers)
+    if np.all(expected == 1):
+        usual = np.bincount(worker, _mean_of_others(judged.question[known], said), n_workers)
+        return own, usual / np.maximum(own.number, 1)
+    products, squares = np.bincount(worker, said * expected, n_workers), np.bincount(worker, expected**2, n_workers)
+    others: FloatArray = (products.sum() - products) / np.maximum(squares.sum() - squares, 1e-12)
+    return own, others
 
 
-def _gain_of_others(question: IntArray, gain: FloatArray) -> FloatArray:
-    """Mean gain (n,) of the other answers to the same question; of a question that has no other that of all."""
+def _mean_of_others(question: IntArray, values: FloatArray) -> FloatArray:
+    """Mean (n,) of the other answers to the same question; of a question that has no other that of all."""
     _, codes = np.unique(question, return_inverse=True)
-    sums, counts = np.bincount(codes, gain)[codes], np.bincount(codes)[codes]
-    others: FloatArray = np.where(counts > 1, (sums - gain) / np.maximum(counts - 1, 1), gain.mean())
+    sums, counts = np.bincount(codes, values)[codes], np.bincount(codes)[codes]
+    others: FloatArray = np.where(counts > 1, (sums - values) / np.maximum(counts - 1, 1), values.mean())
     return others

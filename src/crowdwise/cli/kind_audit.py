@@ -80,9 +80,9 @@ def _to_json_dict(found: AnswerAudit, options: AuditOptions) -> dict[str, Any]:
         "skipped": found.skipped,
         **({} if truth is None else output_files.json_values(kind(found.answers.kind).score(found.model, truth))),
         "workers": [
-            output_files.json_values(row | {"agreement": gain, "verdict": verdict})
-            for row, gain, verdict in zip(
-                found.model.workers().to_pylist(), found.gain.tolist(), found.verdicts, strict=True
+            output_files.json_values(row | {"agreement": agreement, "verdict": verdict})
+            for row, agreement, verdict in zip(
+                found.model.workers().to_pylist(), found.agreement.tolist(), found.verdicts, strict=True
             )
         ],
     }

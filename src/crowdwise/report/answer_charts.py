@@ -39,7 +39,7 @@ def answer_charts(found: AnswerAudit) -> dict[str, tuple[str, Chart]]:
     if "confidence" in consensus.column_names:
         sure = consensus["confidence"].to_numpy()
         made["confidence"] = "How sure the consensus is of its answers", confidence_chart(sure[np.isfinite(sure)])
-    if np.isfinite(found.gain).any():
+    if np.isfinite(found.agreement).any():
         made["workers"] = (
             "Workers by how near they are to the consensus of the others: 0 is chance, and below it the opposite",
             _worker_chart(found),
@@ -91,12 +91,12 @@ def _interval_chart(rows: list[dict[str, Any]], number: str) -> Chart:
 
 
 def _worker_chart(found: AnswerAudit) -> Chart:
-    tested = np.flatnonzero(np.isfinite(found.gain))
+    tested = np.flatnonzero(np.isfinite(found.agreement))
     if tested.size > MOST_WORKERS:
         tested = np.sort(np.random.default_rng(0).choice(tested, MOST_WORKERS, replace=False))
     verdicts = found.verdicts
     rows: list[dict[str, Any]] = [
-        {"answers": int(found.n_tested[who]), "gain": float(found.gain[who]), "verdict": verdicts[who]}
+        {"answers": int(found.n_tested[who]), "agreement": float(found.agreement[who]), "verdict": verdicts[who]}
         for who in sorted(tested, key=lambda who: verdicts[who] != FINE)
     ]
     kinds = list(dict.fromkeys(row["verdict"] for row in rows if row["verdict"] != FINE))
@@ -107,7 +107,7 @@ def _worker_chart(found: AnswerAudit) -> Chart:
         .mark_point(filled=True, size=48, opacity=0.75)
         .encode(
             x=alt.X("answers:Q", title="answers that could be judged"),
-            y=alt.Y("gain:Q", title="agreement beyond chance"),
+            y=alt.Y("agreement:Q", title="agreement with the others"),
             color=alt.Color("verdict:N", scale=scale, legend=legend),
             shape=alt.Shape("verdict:N", scale=alt.Scale(domain=[FINE, *kinds]), legend=None),
         )

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit, logit, ndtr, ndtri
 
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
-from crowdwise.kinds.agreement import signed_agreement
+from crowdwise.kinds.agreement import Agreement, signed_agreement
 from crowdwise.kinds.comparisons.answers import Comparisons, read_comparisons
 from crowdwise.kinds.comparisons.likelihood import Parameters, answer_probabilities
 from crowdwise.kinds.comparisons.pair_graph import PairGraph
@@ -24,7 +24,6 @@ from crowdwise.labels.vocabulary import positions
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from crowdwise.kinds.agreement import Agreement
     from crowdwise.kinds.comparisons.empirical_bayes import Estimate
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -278,13 +277,11 @@ class ComparisonModel(KindModel[Comparisons]):
         expected = np.tanh((score[answers.left] - score[answers.right]) / 2)
         low, high = np.minimum(answers.left, answers.right), np.maximum(answers.left, answers.right)
         question = low.astype(np.int64) * answers.n_items + high
-        found, lean = signed_agreement(
-            answers.worker, question, answers.outcome.astype(np.float64), expected, answers.n_workers
-        )
+        said = answers.outcome.astype(np.float64)
         if not answers.sided:  # winners and losers: nothing is known of sides, and all outcomes are alike
-            gain: FloatArray = answers.outcome.astype(np.float64) * expected
-            return replace(found, gain=gain)
-        return replace(found, lean=lean, sides=("prefers the right", "prefers the left"), least_lean=LEAST_LEAN)
+            return Agreement(answers.worker, question, np.where(np.isfinite(expected), said, np.nan), expected)
+        found = signed_agreement(answers.worker, question, said, expected, answers.n_workers)
+        return replace(found, sides=("prefers the right", "prefers the left"), least_lean=LEAST_LEAN)
 
 
 def arrays_of(found: Estimate) -> dict[str, FloatArray]:

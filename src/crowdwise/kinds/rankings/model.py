@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from crowdwise.fitting.saved_arrays import SavedArray
-from crowdwise.kinds.agreement import Agreement
+from crowdwise.kinds.agreement import nearness_agreement
 from crowdwise.kinds.item_scores import align_item_scores, beta_share, rank_in_groups
 from crowdwise.kinds.model import Found, KindModel, check_level
 from crowdwise.kinds.rankings.answers import Rankings, read_rankings
@@ -18,6 +18,7 @@ from crowdwise.labels.vocabulary import positions
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from crowdwise.kinds.agreement import Agreement
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["RankingModel", "agreement_with"]
@@ -120,7 +121,7 @@ class RankingModel(KindModel[Rankings]):
         known = (at >= 0) & (self.answers_per_item_[at] > 0)
         share = agreement_of_rankings(answers, np.where(known, self.score_[at], np.nan))
         first = np.unique(answers.ranking, return_index=True)[1]
-        return Agreement(answers.worker[first], answers.task[first], 2 * share - 1, np.empty(0))
+        return nearness_agreement(answers.worker[first], answers.task[first], share, np.full(share.size, 0.5))
 
     def _table_of_items(
         self,
