@@ -13,6 +13,7 @@ import crowdwise as cw
 from crowdwise.cli.app import app
 from crowdwise.cli.options import LabelKind
 from crowdwise.kinds import kinds
+from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,7 +87,7 @@ def test_options_of_labels_are_refused(tmp_path: Path) -> None:
         ["compare", file, "--methods", "no-such"],
     ):
         ran = CliRunner().invoke(app, [str(word) for word in words])
-        assert ran.exit_code == 2, ran.output
+        assert isinstance(ran.exception, InputError), ran.output
 
 
 def test_one_answer_a_task_tells_nothing_of_errors(tmp_path: Path) -> None:
