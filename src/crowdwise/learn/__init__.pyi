@@ -1,3 +1,5 @@
+from .answer_learner import AnswerLearner as AnswerLearner
+from .answer_objective import AnswerObjective as AnswerObjective
 from .base import Learner as Learner
 from .bayes_dgc import BayesDgc as BayesDgc
 from .coinnet import CoinNet as CoinNet
@@ -19,6 +21,7 @@ from .max_mig import MaxMig as MaxMig
 from .mbem import ModelBootstrappedEm as ModelBootstrappedEm
 from .objective import Objective as Objective
 from .oracle import OracleConfusion as OracleConfusion
+from .scoring_network import ScoringNetwork as ScoringNetwork
 from .single_cm import SingleConfusion as SingleConfusion
 from .soft_bootstrap import SoftBootstrap as SoftBootstrap
 from .tai_dtm import InstanceTransition as InstanceTransition
