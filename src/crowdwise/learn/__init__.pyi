@@ -6,13 +6,16 @@ from .coinnet import CoinNet as CoinNet
 from .conal import Conal as Conal
 from .coupled_ce import CoupledCrossEntropy as CoupledCrossEntropy
 from .crowd_layer import CrowdLayer as CrowdLayer
+from .crowd_layer_regression import CrowdLayerRegression as CrowdLayerRegression
 from .deep_bp import DeepBeliefPropagation as DeepBeliefPropagation
 from .deep_mf import DeepMeanField as DeepMeanField
 from .doctor_net import DoctorNet as DoctorNet
 from .em import GeneralizedEm as GeneralizedEm
 from .em_crf import EmCrf as EmCrf
 from .feature_files import read_features as read_features
+from .gaussian_em import GaussianEm as GaussianEm
 from .geo_crowd_net import GeoCrowdNet as GeoCrowdNet
+from .graded_network import GradedNetwork as GradedNetwork
 from .identifiability import NotIdentifiable as NotIdentifiable
 from .instance_trace import InstanceTrace as InstanceTrace
 from .learn2agree import LearnToAgree as LearnToAgree

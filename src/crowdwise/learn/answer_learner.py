@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from crowdwise.kinds.model import Found
-    from crowdwise.labels.types import IntArray
+    from crowdwise.labels.types import BoolArray, IntArray
     from crowdwise.learn.answer_objective import AnswerObjective
     from crowdwise.learn.features import Features
 
@@ -162,6 +162,13 @@ class AnswerLearner(TrainedModel, KindModel[A]):
             hidden[:] = False
         return np.flatnonzero(~hidden), np.flatnonzero(hidden)
 
+    def _unseen_tasks(self, answers: A) -> BoolArray:
+        """Tasks (N,) with answers that the network has not learnt from; those it has, where nothing is held out."""
+        kept, out = self._split(answers)
+        found: BoolArray = np.zeros(len(getattr(answers, answers.coded[item_columns(answers)[0]])), np.bool_)
+        found[getattr(answers, item_columns(answers)[0])[out if out.size else kept]] = True
+        return found
+
     def _fingerprint(self, answers: A) -> dict[str, str]:
         """What a checkpoint must agree with beside the parameters: the answers."""
         digest = 0
@@ -184,12 +191,16 @@ class AnswerLearner(TrainedModel, KindModel[A]):
         tasks
             Names of the rows of X, as for `fit`.
         """
+        return self._predict(*self._see(X, answers, tasks))
+
+    def _see(self, X: Any, answers: Any, tasks: Any) -> tuple[NetworkOutput, A | None]:
+        """What the network says of rows of features, and answers about them that are lined up with the rows."""
         self._check_fitted()
         features = make_features(X)
         self._check_shape(features)
         aligned = None if answers is None else self._align(self._read(answers), features, tasks)
         with use_default_torch_settings():
-            return self._predict(self._run_network(features), aligned)
+            return self._run_network(features), aligned
 
     def score(self, X: Any, y: Any) -> float:
         """How good the predictions from the features alone are, the higher the better; `y` is the truth of the rows."""
