@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 import warnings
 from dataclasses import dataclass, field
@@ -12,29 +11,23 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from crowdwise.cli import console_tables, fitted_model_output, output_files
-from crowdwise.cli.label_files import collect_warnings, split_names
+from crowdwise.cli.answer_files import read_answers
 from crowdwise.cli.terminal_names import display_name, quote_command
-from crowdwise.labels.errors import InputError, InputWarning
+from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     import pyarrow as pa
     from rich.console import Console
 
+    from crowdwise.cli.answer_files import KindAnswers
     from crowdwise.cli.commands.aggregate import AggregateOptions
     from crowdwise.cli.label_files import LabelFiles
     from crowdwise.kinds.answers import Answers
     from crowdwise.kinds.kind_registry import Kind
 
-__all__ = [
-    "KindResult",
-    "aggregate_answers",
-    "can_be_opened_twice",
-    "describe_answers",
-    "find_kind_of_files",
-    "read_answers",
-]
+__all__ = ["KindResult", "aggregate_answers", "describe_answers"]
 
 ROWS = 10  # of the consensus and of the workers that are shown
 LABELS_ONLY = ("class_prior", "known_workers", "sequences", "graph", "items")
@@ -67,27 +60,6 @@ class KindResult:
         }
 
 
-def find_kind_of_files(files: LabelFiles) -> Kind | None:
-    """The kind that --kind or the columns of the files tell; None for labels, and for pipes."""
-    from crowdwise.kinds.kind_registry import find_kind, kind
-    from crowdwise.labels.columns import ROLES, Columns
-    from crowdwise.labels.read import open_source
-
-    if files.columns.kind is not None:
-        return None if files.columns.kind.value == "labels" else kind(files.columns.kind.value)
-    if not can_be_opened_twice(files):
-        return None
-    opened = open_source(files.files)
-    if not isinstance(opened, Columns) or set(ROLES) <= set(opened.names):
-        return None
-    return find_kind(opened.names)
-
-
-def can_be_opened_twice(files: LabelFiles) -> bool:
-    """Whether none of the files is standard input or a pipe."""
-    return not any(each == "-" or (Path(each).exists() and not Path(each).is_file()) for each in files.files)
-
-
 def describe_answers(kind: Kind, files: LabelFiles) -> tuple[str, dict[str, Any], list[str]]:
     """Sizes of answers of a kind, as a sentence and as facts, and what the reader warns of."""
     from crowdwise.labels.describe import Spread
@@ -102,46 +74,22 @@ def describe_answers(kind: Kind, files: LabelFiles) -> tuple[str, dict[str, Any]
     return str(answers).partition(": ")[2], facts, notes
 
 
-def read_answers(kind: Kind, source: Any, files: LabelFiles) -> tuple[Answers, list[str]]:
-    """Answers of a kind, with the columns that the options name, and what the reader warns of."""
-    columns = files.columns
-    named = {"task": columns.task_column, "worker": columns.worker_column, kind.roles[-1]: columns.label_column}
-    given = {role: name for role, name in named.items() if name is not None}
-    strange = [role for role in given if role not in kind.roles]
-    if strange:
-        raise InputError(f"{kind.name} have no {strange[0]} column: leave --{strange[0]}-column out.")
-    more: dict[str, Any] = {}
-    if columns.classes is not None:
-        if "classes" not in inspect.signature(kind.read).parameters:
-            raise InputError(f"{kind.name} have no classes: leave --classes out.")
-        more["classes"] = split_names(columns.classes)
-    answers, notes = collect_warnings(
-        InputWarning, lambda: kind.read(source, **given, **more, on_duplicate=columns.on_duplicate.value)
-    )
-    return answers, notes
-
-
 def aggregate_answers(
-    name: str,
-    source: Any,
+    read: KindAnswers,
     files: LabelFiles,
     options: AggregateOptions,
     *,
     place: Path | None,
     print_result: Callable[[KindResult], bool],
-    notes: Sequence[str] = (),
 ) -> None:
-    """Read, fit and score, write where asked for, and show a page unless `print_result` printed for programs."""
-    from crowdwise.kinds.kind_registry import kind as find
-
-    kind = find(name)
+    """Fit and score, write where asked for, and show a page unless `print_result` printed for programs."""
+    kind = read.kind
     refused = [each for each in LABELS_ONLY if getattr(options, each) is not None]
     if refused:
         raise InputError(f"{kind.name} take no --{refused[0].replace('_', '-')}. Leave it out.")
     if options.write_dpo is not None and kind.name != "comparisons":
         raise InputError(f"--write-dpo takes comparisons, and these are {kind.name}. Leave it out.")
-    answers, read = read_answers(kind, source, files)
-    result = _fit(kind, answers, options, [*notes, *read])
+    result = _fit(kind, read.answers, options, read.notes)
     if place is not None:
         output_files.write_results(result, place)
     if options.write_dpo is not None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Self
 
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, Duplicates, IntArray, TableKind
 
 __all__ = [
@@ -58,6 +59,11 @@ class Answers:
     worker: IntArray
     workers: pa.Array
     table_kind: TableKind
+
+    @property
+    def answer_columns(self) -> tuple[str, ...]:
+        """Columns of positions that rows of one answer have in common: all of them where an answer is one row."""
+        return tuple(self.coded)
 
     @property
     def n_answers(self) -> int:
@@ -101,6 +107,14 @@ class Answers:
             column: getattr(self, names).take(pa.array(getattr(self, column))) for column, names in self.coded.items()
         }
         return native_table(names | self._said_columns(), self.table_kind)
+
+    def to_labels(self) -> CrowdLabels | None:
+        """The same as labels where there are few different answers, to test who copies; None where there are many."""
+        return None
+
+    def equality_columns(self) -> tuple[IntArray, IntArray] | None:
+        """What was asked and a number for each different answer (n,), where equal answers betray copies; else None."""
+        return None
 
     def _said_columns(self) -> dict[str, Any]:
         """Columns of what was said, as tables have them."""

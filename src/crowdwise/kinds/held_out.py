@@ -33,15 +33,18 @@ class HeldOutScore:
     error: float
 
 
-def held_out_folds(answers: Answers, n_folds: int = FOLDS) -> IntArray:
-    """The part (n,) in which each answer is held out: drawn in an order of content, whatever the order of rows."""
+def held_out_folds(answers: Answers, n_folds: int = FOLDS, random_state: int = 0) -> IntArray:
+    """The part (n,) in which each row is held out: drawn in an order of content, whatever the order of rows.
+
+    Rows of one answer, as of a ranking, go together.
+    """
     names = np.zeros(answers.n_answers, np.int64)
-    for column, vocabulary in answers.coded.items():
-        ranks = np.argsort(np.argsort(np.asarray(getattr(answers, vocabulary).cast("string").to_pylist(), object)))
+    for column in answers.answer_columns:
+        words = getattr(answers, answers.coded[column]).cast("string").to_pylist()
+        ranks = np.argsort(np.argsort(np.asarray(words, object)))
         names = names * len(ranks) + ranks[getattr(answers, column)]
-    order = np.argsort(names, kind="stable")
-    folds: IntArray = np.empty(answers.n_answers, np.int64)
-    folds[order] = np.random.default_rng(0).permutation(np.arange(answers.n_answers) % n_folds)
+    every, answer = np.unique(names, return_inverse=True)
+    folds: IntArray = np.random.default_rng(random_state).permutation(np.arange(every.size) % n_folds)[answer]
     return folds
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
+    from crowdwise.kinds.agreement import Agreement
     from crowdwise.labels.types import FloatArray, IntArray, TableKind
 
 __all__ = ["Found", "KindModel", "check_level"]
@@ -172,6 +173,10 @@ class KindModel(Estimator, Generic[A]):
 
     def _log_density(self, answers: A) -> FloatArray:  # noqa: ARG002
         raise InputError(f"{self.slug} does not tell how probable answers are.")
+
+    def _agreement(self, answers: A) -> Agreement:
+        """How far answers of workers whom the model has not seen agree with its consensus, for the audit."""
+        raise NotImplementedError
 
     # ---- the rest -----------------------------------------------------------------------------------------
 

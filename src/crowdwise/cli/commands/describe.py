@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from crowdwise.cli import console_tables, kind_output, output_files
+from crowdwise.cli.answer_files import find_kind_of_files
 from crowdwise.cli.label_files import LabelFiles, describe_files
 from crowdwise.cli.options import ColumnOptions, Duplicates, Json, Labels, OnDuplicate
 from crowdwise.cli.terminal_names import quote_command
@@ -29,7 +30,7 @@ class DescribedColumns(ColumnOptions):
 def describe(labels: Labels, *, json: Json = False, columns: DescribedColumns) -> None:
     """Say what labels look like before any model, and what seems wrong."""
     files = LabelFiles(labels, columns)
-    kind = kind_output.find_kind_of_files(files)
+    kind = find_kind_of_files(files)
     if kind is not None:
         _describe_other_kind(kind, files, json=json)
         return

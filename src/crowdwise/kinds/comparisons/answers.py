@@ -16,6 +16,7 @@ from crowdwise.kinds.comparisons.outcome_words import OUTCOMES, read_outcomes
 from crowdwise.kinds.comparisons.pair_graph import PairGraph, find_repeated
 from crowdwise.kinds.comparisons.prompts import read_items, split_names
 from crowdwise.labels.columns import Columns, candidates
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, InputWarning, listing, quote
 from crowdwise.labels.read import open_source
 from crowdwise.labels.source_location import format_count
@@ -115,6 +116,20 @@ class Comparisons(PairAnswers):
     def graph(self) -> PairGraph:
         """The pairs of items that were compared, and the groups of items that comparisons join."""
         return PairGraph.of(self.left, self.right, self.n_items)
+
+    def to_labels(self) -> CrowdLabels:
+        """Every pair as a task, whose classes say which of its items is better, the first or the second by position."""
+        first = self.left < self.right
+        _, pair = np.unique(
+            np.where(first, self.left, self.right).astype(np.int64) * self.n_items
+            + np.where(first, self.right, self.left),
+            return_inverse=True,
+        )
+        better = np.where(first, self.outcome, -self.outcome)
+        return CrowdLabels.from_codes(
+            pair, self.worker, 1 - better.astype(np.int64), tasks=int(pair.max(initial=-1)) + 1,
+            workers=self.workers, classes=["first", "tie", "second"], on_duplicate="first",
+        )  # fmt: skip
 
     def _said_columns(self) -> dict[str, Any]:
         return {"label": pa.array(OUTCOMES).take(pa.array(1 - self.outcome.astype(np.int64)))}

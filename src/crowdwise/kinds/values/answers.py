@@ -10,15 +10,17 @@ import pyarrow as pa
 
 from crowdwise.kinds.answer_table import LARGEST_VALUE, open_table
 from crowdwise.kinds.answers import TaskAnswers, code_tasks_and_workers
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from crowdwise.labels.types import Duplicates, FloatArray, TableKind
+    from crowdwise.labels.types import Duplicates, FloatArray, IntArray, TableKind
 
 __all__ = ["Values", "read_values"]
 
+FEW = 20  # different values, up to which they can be taken for classes
 NEEDS = "Values need the columns task, worker and value, and a row for each answer."
 
 
@@ -83,6 +85,21 @@ class Values(TaskAnswers):
     def n_coordinates(self) -> int:
         """Numbers in an answer, D."""
         return len(self.coordinates)
+
+    def to_labels(self) -> CrowdLabels | None:
+        """The different values as classes, where they are few."""
+        found, label = np.unique(self.value[:, 0], return_inverse=True)
+        if self.n_coordinates > 1 or found.size > FEW:
+            return None
+        return CrowdLabels.from_codes(
+            self.task, self.worker, label, tasks=self.tasks, workers=self.workers, classes=found.tolist(),
+            on_duplicate="first",
+        )  # fmt: skip
+
+    def equality_columns(self) -> tuple[IntArray, IntArray]:
+        """The task, and a number for each different value or vector."""
+        said: IntArray = np.unique(self.value, axis=0, return_inverse=True)[1].ravel()
+        return self.task, said
 
     def _said_columns(self) -> dict[str, Any]:
         return dict(zip(self.coordinates, map(pa.array, self.value.T), strict=True))
