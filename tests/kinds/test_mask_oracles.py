@@ -1,4 +1,4 @@
-"""Masks against other programs and against formulas written out: STAPLE, mean field, distances, polygons, run lengths."""
+"""Masks against other programs and formulas written out: STAPLE, mean field, distances, polygons, run lengths."""
 
 from __future__ import annotations
 

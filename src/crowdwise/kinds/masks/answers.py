@@ -103,6 +103,12 @@ class Masks(TaskAnswers):
         """The masks (height, width) of a task, in the order of its answers."""
         return [self.mask(row) for row in range(self.task_ptr[task], self.task_ptr[task + 1])]
 
+    def equality_columns(self) -> tuple[IntArray, IntArray]:
+        """The task, and a number for each different mask."""
+        said: dict[bytes, int] = {}
+        codes = [said.setdefault(self.mask(row).tobytes(), len(said)) for row in range(self.n_answers)]
+        return self.task, np.array(codes, np.int64)
+
     def _said_columns(self) -> dict[str, Any]:
         return {"rle": [encode_run_lengths(self.mask(row)) for row in range(self.n_answers)]}
 
