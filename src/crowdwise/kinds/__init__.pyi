@@ -12,6 +12,9 @@ from .ordinal.simulation import simulate_grades as simulate_grades
 from .rankings.answers import Rankings as Rankings
 from .rankings.answers import read_rankings as read_rankings
 from .rankings.simulation import simulate_rankings as simulate_rankings
+from .texts.answers import Texts as Texts
+from .texts.answers import read_texts as read_texts
+from .texts.simulation import simulate_texts as simulate_texts
 from .values.answers import Values as Values
 from .values.answers import read_values as read_values
 from .values.simulation import simulate_values as simulate_values

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import BoolArray, Duplicates, IntArray, TableKind
 
-__all__ = ["Answers", "PairAnswers", "TaskAnswers", "code_column", "names_or_numbers"]
+__all__ = ["Answers", "PairAnswers", "TaskAnswers", "code_column", "code_task_answers", "names_or_numbers"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -213,6 +213,18 @@ def code_column(codes: Any, names: pa.Array, what: str) -> IntArray:
     """Positions among names, checked, as int32."""
     checked: IntArray = _lock(check_codes(codes, len(names), what).astype(np.int32))
     return checked
+
+
+def code_task_answers(
+    task: Any, worker: Any, n_said: int, *, said: str, tasks: Iterable[Any] | int, workers: Iterable[Any] | int
+) -> dict[str, Any]:
+    """The columns `task` and `worker` and their vocabularies, checked against each other and the number of answers."""
+    names = names_or_numbers(tasks, "task"), names_or_numbers(workers, "worker")
+    codes = code_column(task, names[0], "task"), code_column(worker, names[1], "worker")
+    if not codes[0].size == codes[1].size == n_said:
+        sizes = f"{codes[0].size}, {codes[1].size} and {n_said}"
+        raise InputError(f"task, worker and {said} must have the same length; they have {sizes}.")
+    return {"task": codes[0], "worker": codes[1], "tasks": names[0], "workers": names[1]}
 
 
 def _lock(array: Any) -> Any:
