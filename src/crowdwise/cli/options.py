@@ -56,6 +56,7 @@ class LabelKind(StrEnum):
 
     labels = "labels"
     comparisons = "comparisons"
+    multi_label = "multi-label"
     ordinal = "ordinal"
     rankings = "rankings"
     texts = "texts"

@@ -6,6 +6,9 @@ from .kind_registry import find_kind as find_kind
 from .kind_registry import kind as kind
 from .kind_registry import kinds as kinds
 from .model import KindModel as KindModel
+from .multi_label.answers import LabelSets as LabelSets
+from .multi_label.answers import read_label_sets as read_label_sets
+from .multi_label.simulation import simulate_label_sets as simulate_label_sets
 from .ordinal.answers import Grades as Grades
 from .ordinal.answers import read_grades as read_grades
 from .ordinal.simulation import simulate_grades as simulate_grades

@@ -84,6 +84,7 @@ SYNONYMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "rank": (("rank",), ("position", "place")),
     "prompt": (("prompt",), ("promptid", "instruction", "conversation", "context")),
     "list": (("task",), ("taskid", "list", "listid", "ballot", "ballotid", "question", "query", "queryid")),
+    "labels": (("labels",), ("tags", "classes", "categories", "topics"), ("label", "tag", "category", "answer")),
     "text": (("text",), ("output", "translation", "transcription", "answer", "response", "summary")),
     "x_min": (("xmin",), ("left", "x1", "x0")),
     "y_min": (("ymin",), ("top", "y1", "y0")),
