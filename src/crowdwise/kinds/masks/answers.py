@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from crowdwise.kinds.answer_table import open_table
-from crowdwise.kinds.answers import TaskAnswers, code_tasks_and_workers
+from crowdwise.kinds.answers import TaskAnswers, code_task_answers
 from crowdwise.kinds.masks.image_files import SUFFIXES
 from crowdwise.kinds.masks.region_cells import as_mask_array, read_regions
 from crowdwise.kinds.masks.run_lengths import encode_run_lengths
@@ -81,7 +81,7 @@ class Masks(TaskAnswers):
         mask
             An array (height, width) for each answer; what is not 0 is inside.
         """
-        coded = code_tasks_and_workers(task, worker, tasks, workers, len(mask), "mask")
+        coded = code_task_answers(task, worker, len(mask), said="mask", tasks=tasks, workers=workers)
         regions = []
         for row, each in enumerate(mask):
             try:
