@@ -152,7 +152,8 @@ class SetModel(KindModel[LabelSets]):
         chance = np.where(other < 0, 0.0, _overlap(matched.member, expected[other]))
         found = nearness_agreement(answers.worker, answers.task, near, chance)
         lean = (matched.member - expected[answers.task]).sum(axis=1)
-        return replace(
+        sides = ("names too few classes", "names too many classes")
+        return replace(found, lean=lean, sides=sides, least_lean=LEAST_LEAN)
             found, lean=lean, sides=("names too few classes", "names too many classes"), least_lean=LEAST_LEAN
         )
 
