@@ -58,6 +58,7 @@ class LabelKind(StrEnum):
     comparisons = "comparisons"
     ordinal = "ordinal"
     rankings = "rankings"
+    similarity = "similarity"
     values = "values"
 
 

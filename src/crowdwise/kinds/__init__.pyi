@@ -12,6 +12,9 @@ from .ordinal.simulation import simulate_grades as simulate_grades
 from .rankings.answers import Rankings as Rankings
 from .rankings.answers import read_rankings as read_rankings
 from .rankings.simulation import simulate_rankings as simulate_rankings
+from .similarity.answers import Similarities as Similarities
+from .similarity.answers import read_similarities as read_similarities
+from .similarity.simulation import simulate_similarities as simulate_similarities
 from .values.answers import Values as Values
 from .values.answers import read_values as read_values
 from .values.simulation import simulate_values as simulate_values

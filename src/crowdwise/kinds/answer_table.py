@@ -63,6 +63,17 @@ class AnswerTable:
         left, right = (positions(each.names, names)[each.codes].astype(np.int32) for each in (one, other))
         return left, right, names
 
+    def find_names(self, role: str, names: pa.Array, noun: str) -> tuple[Encoded, IntArray]:
+        """A column of names, and the position of each row's among others (-1: not there); refused if none is there."""
+        encoded = self.encode(role)
+        there: IntArray = positions(encoded.names, names)[encoded.codes]
+        if (there < 0).all():
+            raise InputError(
+                f"The truth is about other {noun}s ({listing(encoded.names.to_pylist()[:5])}, …) than the answers "
+                f"({listing(names.slice(0, 5).to_pylist())}, …): no name matches. Use the same {noun} names in both."
+            )
+        return encoded, there
+
     def read_numbers(self, role: str) -> FloatArray:
         """A column of finite numbers (n,); words, missing values and infinities are refused with their rows."""
         column, name = self.columns[role], self.names[role]

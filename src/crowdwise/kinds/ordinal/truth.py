@@ -10,7 +10,6 @@ import numpy as np
 from crowdwise.kinds.answer_table import open_table
 from crowdwise.kinds.ordinal.answers import encode_grades
 from crowdwise.labels.errors import InputError, listing
-from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,14 +30,8 @@ def align_true_grades(source: Any, tasks: pa.Array, classes: pa.Array) -> IntArr
     if isinstance(source, Mapping) and not {"task", "grade"} <= set(source):
         source = {"task": list(source), "grade": list(source.values())}
     table = open_table(source, "Known grades need a column task and a column grade.", {"task": None, "grade": None})
-    encoded = table.encode("task")
     codes, _ = encode_grades(table, classes)
-    there = positions(encoded.names, tasks)[encoded.codes]
-    if (there < 0).all():
-        raise InputError(
-            f"The truth is about other tasks ({listing(encoded.names.to_pylist()[:5])}, …) than the answers "
-            f"({listing(tasks.slice(0, 5).to_pylist())}, …): no name matches. Use the same task names in both."
-        )
+    encoded, there = table.find_names("task", tasks, "task")
     found: IntArray = np.full(len(tasks), -1, np.int64)
     found[there[there >= 0]] = codes[there >= 0]
     again = (there >= 0) & (found[np.maximum(there, 0)] != codes)

@@ -9,7 +9,6 @@ import numpy as np
 
 from crowdwise.kinds.answer_table import open_table
 from crowdwise.labels.errors import InputError, listing
-from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,14 +34,8 @@ def align_true_values(source: Any, tasks: pa.Array, coordinates: tuple[str, ...]
         source = {"task": list(source), **dict(zip(coordinates, rows.T, strict=True))}
     named = {name: None if name == "value" else name for name in coordinates}
     table = open_table(source, "Known values need a column task and a column value.", {"task": None, **named})
-    encoded = table.encode("task")
     values = np.column_stack([table.read_numbers(name) for name in coordinates])
-    there = positions(encoded.names, tasks)[encoded.codes]
-    if (there < 0).all():
-        raise InputError(
-            f"The truth is about other tasks ({listing(encoded.names.to_pylist()[:5])}, …) than the answers "
-            f"({listing(tasks.slice(0, 5).to_pylist())}, …): no name matches. Use the same task names in both."
-        )
+    encoded, there = table.find_names("task", tasks, "task")
     found: FloatArray = np.full((len(tasks), len(coordinates)), np.nan)
     found[there[there >= 0]] = values[there >= 0]
     again = (there >= 0) & (found[np.maximum(there, 0)] != values).any(axis=1)
