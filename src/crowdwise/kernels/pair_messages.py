@@ -24,7 +24,7 @@ from crowdwise.labels.engine_choice import choose_engine
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["PairEdges", "lay_out_pairs", "move_items", "pass_mean_field", "pass_messages"]
+__all__ = ["MessagePass", "PairEdges", "lay_out_pairs", "move_items", "pass_mean_field", "pass_messages"]
 
 VISIT = 128  # NumPy visits one item at a time, which is slower by so much than a pass over whole arrays
 TIE = 1e-9  # a move that gains no more is none: rounding would send items back and forth
@@ -50,6 +50,24 @@ class PairEdges(NamedTuple):
         return int(self.ptr.size) - 1
 
 
+class MessagePass(NamedTuple):
+    """What a pass of belief propagation gives besides messages and beliefs.
+
+    Attributes
+    ----------
+    change
+        Mean distance of a message from the one before.
+    total
+        Σ over items of the logarithm of the sum to which their belief is brought to 1.
+    meeting : (P,)
+        Σ over clusters of the product of a pair's two messages.
+    """
+
+    change: float
+    total: float
+    meeting: FloatArray
+
+
 def lay_out_pairs(first: IntArray, second: IntArray, n_items: int) -> PairEdges:
     """Edges of pairs of different items."""
     n_pairs = first.size
@@ -70,13 +88,13 @@ def pass_messages(
     message: FloatArray,
     belief: FloatArray,
     damping: float = 0.0,
-) -> tuple[float, float]:
-    """One pass of belief propagation; the mean change of a message, and Σ over items of the logarithm of their sums.
+) -> MessagePass:
+    """One pass of belief propagation.
 
     Parameters
     ----------
-    factor : (2 P,), above -1
-        exp(weight) - 1 of each edge's pair.
+    factor : (P,), above -1
+        exp(weight) - 1 of each pair.
     prior, belief : (N, K)
         Probabilities of each item's cluster; `belief` is written. A prior of one cluster alone holds an item there.
     message : (2 P, K)
@@ -88,8 +106,9 @@ def pass_messages(
         return _pass_messages(edges, factor, prior, message, belief, damping)
     from crowdwise.kernels.compiled.pair_messages import pass_messages as compiled
 
-    change, total = compiled(edges.ptr, edges.reverse, factor, prior, message, belief, damping)
-    return float(change), float(total)
+    meeting = np.empty(factor.size)
+    change, total = compiled(edges.ptr, edges.pair, edges.reverse, factor, prior, message, belief, damping, meeting)
+    return MessagePass(float(change), float(total), meeting)
 
 
 def pass_mean_field(edges: PairEdges, weight: FloatArray, log_prior: FloatArray, belief: FloatArray) -> None:
@@ -102,7 +121,7 @@ def pass_mean_field(edges: PairEdges, weight: FloatArray, log_prior: FloatArray,
     compiled(edges.ptr, edges.neighbour, weight, log_prior, belief)
 
 
-def move_items(edges: PairEdges, weight: FloatArray, cluster: IntArray, group: IntArray, most: int) -> int:
+def move_items(edges: PairEdges, weight: FloatArray, cluster: IntArray, group: IntArray, most: IntArray) -> int:
     """Move each item to its best cluster; how many moved.
 
     Parameters
@@ -113,8 +132,8 @@ def move_items(edges: PairEdges, weight: FloatArray, cluster: IntArray, group: I
         Cluster of each item, below N; written.
     group : (N,)
         Of each item; a cluster has items of one group.
-    most : int
-        Clusters that a group may have; a move to a new cluster is made only below that.
+    most : (G,)
+        Clusters that each group may have; a move to a new cluster is made only below that.
     """
     if choose_engine(edges.pair.size, VISIT) == "numpy":
         return _move_items(edges, weight, cluster, group, most)
@@ -125,25 +144,27 @@ def move_items(edges: PairEdges, weight: FloatArray, cluster: IntArray, group: I
 
 def _pass_messages(
     edges: PairEdges, factor: FloatArray, prior: FloatArray, message: FloatArray, belief: FloatArray, damping: float
-) -> tuple[float, float]:
+) -> MessagePass:
     change = total = 0.0
+    meeting = np.empty(factor.size)
     for item in range(edges.n_items):
         own = slice(edges.ptr[item], edges.ptr[item + 1])
-        said = 1 + factor[own, None] * message[own]
-        logs = np.log(said)
+        logs = np.log1p(factor[edges.pair[own], None] * message[own])
         with np.errstate(divide="ignore"):  # a prior of 0
             sums = np.log(prior[item]) + logs.sum(axis=0)
         top = sums.max()
         weights = np.exp(sums - top)
         total += top + np.log(weights.sum())
         belief[item] = weights / weights.sum()
-        if said.size:
-            rest = np.exp(sums - top - logs - (sums - top - logs).max(axis=1, keepdims=True))
-            rest /= rest.sum(axis=1, keepdims=True)
-            old = message[edges.reverse[own]]
-            change += float(np.abs(old - rest).sum())
-            message[edges.reverse[own]] = damping * old + (1 - damping) * rest
-    return change / max(message.size, 1), float(total)
+        if not logs.size:
+            continue
+        rest = np.exp(sums - logs - (sums - logs).max(axis=1, keepdims=True))
+        rest /= rest.sum(axis=1, keepdims=True)
+        old = message[edges.reverse[own]]
+        change += float(np.abs(old - rest).sum())
+        message[edges.reverse[own]] = damping * old + (1 - damping) * rest
+        meeting[edges.pair[own]] = (message[own] * message[edges.reverse[own]]).sum(axis=1)
+    return MessagePass(change / max(message.size, 1), float(total), meeting)
 
 
 def _pass_mean_field(edges: PairEdges, weight: FloatArray, log_prior: FloatArray, belief: FloatArray) -> None:
@@ -154,7 +175,7 @@ def _pass_mean_field(edges: PairEdges, weight: FloatArray, log_prior: FloatArray
         belief[item] = weights / weights.sum()
 
 
-def _move_items(edges: PairEdges, weight: FloatArray, cluster: IntArray, group: IntArray, most: int) -> int:
+def _move_items(edges: PairEdges, weight: FloatArray, cluster: IntArray, group: IntArray, most: IntArray) -> int:
     size = np.bincount(cluster, minlength=edges.n_items)
     there = np.flatnonzero(size)
     first = np.zeros(edges.n_items, np.int64)
@@ -174,7 +195,7 @@ def _move_items(edges: PairEdges, weight: FloatArray, cluster: IntArray, group: 
             best, most_value = found[int(value.argmax())], float(value.max())
         if best == old and size[old] == 1:
             continue
-        if most_value < -TIE and size[old] > 1 and free and count[group[item]] < most:
+        if most_value < -TIE and size[old] > 1 and free and count[group[item]] < most[group[item]]:
             best = free.pop()
         if best == old:
             continue

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crowdwise.kernels.compiled.prefetch import AHEAD, prefetch_row
 from crowdwise.labels.loop_compiler import njit
 
 if TYPE_CHECKING:
@@ -20,12 +21,14 @@ TIE = 1e-9  # as `kernels.pair_messages` has it
 @njit(cache=True, nogil=True, error_model="numpy")
 def pass_messages(
     ptr: IntArray,
+    pair: IntArray,
     reverse: IntArray,
     factor: FloatArray,
     prior: FloatArray,
     message: FloatArray,
     belief: FloatArray,
     damping: float,
+    meeting: FloatArray,
 ) -> tuple[float, float]:
     """One pass of belief propagation, by products that are brought back to sum 1 at every edge."""
     n_items, n_classes = prior.shape
@@ -36,9 +39,9 @@ def pass_messages(
             own[k] = prior[item, k]
         scale = 1.0  # of sums: one logarithm for many
         for edge in range(ptr[item], ptr[item + 1]):
-            size = 0.0
+            size, ratio = 0.0, factor[pair[edge]]
             for k in range(n_classes):
-                own[k] *= 1.0 + factor[edge] * message[edge, k]
+                own[k] *= 1.0 + ratio * message[edge, k]
                 size += own[k]
             scale *= size
             if scale < 1e-150 or scale > 1e150:
@@ -54,16 +57,20 @@ def pass_messages(
         for k in range(n_classes):
             belief[item, k] = own[k] / size
         for edge in range(ptr[item], ptr[item + 1]):
-            size = 0.0
+            prefetch_row(message, reverse[min(edge + AHEAD, reverse.size - 1)])
+            size, ratio = 0.0, factor[pair[edge]]
             for k in range(n_classes):
-                rest[k] = own[k] / (1.0 + factor[edge] * message[edge, k])
+                rest[k] = own[k] / (1.0 + ratio * message[edge, k])
                 size += rest[k]
             size = 1.0 / size
-            back = reverse[edge]
+            back, both = reverse[edge], 0.0
             for k in range(n_classes):
                 value = rest[k] * size
                 change += abs(message[back, k] - value)
-                message[back, k] = damping * message[back, k] + (1.0 - damping) * value
+                value = damping * message[back, k] + (1.0 - damping) * value
+                message[back, k] = value
+                both += value * message[edge, k]
+            meeting[pair[edge]] = both
     return change / max(message.size, 1), total
 
 
@@ -91,7 +98,7 @@ def pass_mean_field(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def move_items(
-    ptr: IntArray, neighbour: IntArray, weight: FloatArray, cluster: IntArray, group: IntArray, most: int
+    ptr: IntArray, neighbour: IntArray, weight: FloatArray, cluster: IntArray, group: IntArray, most: IntArray
 ) -> int:
     """Move each item to its best cluster; how many moved."""
     n_items = ptr.size - 1
@@ -125,7 +132,7 @@ def move_items(
         for at in range(n_near):
             value[near[at]] = 0.0
             seen[near[at]] = False
-        if highest < -TIE and size[old] > 1 and n_free > 0 and count[group[item]] < most:
+        if highest < -TIE and size[old] > 1 and n_free > 0 and count[group[item]] < most[group[item]]:
             n_free -= 1
             best = free[n_free]
         if best == old:

@@ -66,6 +66,7 @@ class Similarities(PairAnswers):
     """
 
     kind: ClassVar[str] = "similarity"
+    verb: ClassVar[str] = "asked about"
     said: ClassVar[tuple[str, ...]] = ("same",)
 
     same: BoolArray

@@ -9,7 +9,7 @@ modular networks and its algorithmic applications", Physical Review E.
 | equation | here |
 |---|---|
 | message i → j [k] ∝ π[k] Π over neighbours l ≠ j of (1 + (e^w - 1) m(l → i)[k]) | `kernels.pair_messages` |
-| P(same) of a pair = e^w c / (1 + (e^w - 1) c), c = Σ m(i → j)[k] m(j → i)[k] | `join_messages` |
+| P(same) of a pair = e^w c / (1 + (e^w - 1) c), c = Σ m(i → j)[k] m(j → i)[k] | `run_messages` |
 | log P(answers) ≈ Σ log Z_i - Σ log (1 + (e^w - 1) c) + log P(answers if all differ) (Bethe) | `run_messages` |
 
 On a tree both are exact. Numbers of clusters may be exchanged, and in small groups messages know no difference between
@@ -54,9 +54,11 @@ if TYPE_CHECKING:
 
 __all__ = ["PairBeliefPropagation"]
 
-HELD = 4  # passes at the rates of a fair crowd
-POOLED = 10  # passes until workers have rates of their own
+HELD = 3  # passes at the rates of a fair crowd
+POOLED = 6  # passes with one pair of rates for all workers
 DAMPING = ((80, 0.9), (40, 0.75), (15, 0.5))  # from which pass on, and how much
+ROUGH, ROUGH_PASSES = 1e-3, 50  # change of messages, and passes, of fits that only weigh a number of clusters
+SMALL_GROUP = 12  # items of a group that may have as many clusters as items, whatever K is
 SETTLING = 50  # passes with the centres held apart, at most
 
 
@@ -68,17 +70,6 @@ class MessageFit:
     evidence: float
     objective: FloatArray
     converged: bool
-
-
-def join_messages(evidence: Evidence, factor: FloatArray, message: FloatArray) -> tuple[FloatArray, float]:
-    """Probability that each pair (P,) is of one cluster, and Σ over pairs of the logarithm of their sums."""
-    edges = evidence.edges
-    first = np.flatnonzero(edges.neighbour > np.repeat(np.arange(evidence.n_items), np.diff(edges.ptr)))
-    both = np.einsum("ek,ek->e", message[first], message[edges.reverse[first]])
-    x = factor[first]
-    together = np.empty(evidence.graph.n_pairs)
-    together[edges.pair[first]] = (1 + x) * both / (1 + x * both)
-    return together, float(np.log1p(x * both).sum())
 
 
 def damp(number: int) -> float:
@@ -93,10 +84,11 @@ def run_messages(
     evidence: Evidence, rates: Rates, prior: FloatArray, message: FloatArray, belief: FloatArray, damping: float = 0.0
 ) -> tuple[FloatArray, float, float]:
     """One pass; the pairs' probabilities (P,), the log-likelihood by Bethe's approximation, and the mean change."""
-    factor = np.expm1(np.clip(evidence.pair_weights(rates), -CERTAIN, CERTAIN))[evidence.edges.pair]
-    change, total = pass_messages(evidence.edges, factor, prior, message, belief, damping)
-    together, joined = join_messages(evidence, factor, message)
-    return together, total - joined + evidence.log_likelihood_if_different(rates), change
+    factor = np.expm1(np.clip(evidence.pair_weights(rates), -CERTAIN, CERTAIN))
+    change, total, meeting = pass_messages(evidence.edges, factor, prior, message, belief, damping)
+    together = (1 + factor) * meeting / (1 + factor * meeting)
+    total -= float(np.log1p(factor * meeting).sum())
+    return together, total + evidence.log_likelihood_if_different(rates), change
 
 
 def fit_messages(
@@ -129,7 +121,7 @@ def fit_messages(
 def settle(
     evidence: Evidence, rates: Rates, n_clusters: int, together: FloatArray, belief: FloatArray, prior: FloatArray
 ) -> tuple[IntArray, FloatArray]:
-    """Cluster (N,) of each item within its group, below K, and the probability of it.
+    """Cluster (N,) of each item within its group, and the probability of it.
 
     Parameters
     ----------
@@ -139,16 +131,20 @@ def settle(
     cluster = belief.argmax(axis=1)
     known = np.zeros(evidence.group_sizes.size, np.bool_)
     known[evidence.group[evidence.pinned >= 0]] = True
-    free = ~known[evidence.group]
-    group = evidence.group.astype(np.int64)
+    free, group = ~known[evidence.group], evidence.group.astype(np.int64)
+    small = evidence.group_sizes <= SMALL_GROUP
     local = np.unique(group * n_clusters + cluster, return_inverse=True)[1]
     weight = (2 * together - 1)[evidence.edges.pair]
-    # Items of groups with known ones stay: to them every move is worth nothing.
-    weight[~free[evidence.edges.neighbour]] = 0.0
+    weight[~free[evidence.edges.neighbour]] = 0.0  # items of groups with known ones stay: no move is worth anything
+    most = np.where(small, evidence.group_sizes, n_clusters)
     for _ in range(SETTLING):
-        if not move_items(evidence.edges, weight, local, group, n_clusters):
+        if not move_items(evidence.edges, weight, local, group, most):
             break
     cluster = np.where(free, _number_in_groups(local, evidence.group), cluster)
+    wider = int(cluster.max(initial=0)) + 1 - n_clusters
+    if wider > 0:
+        n_clusters += wider
+        belief, prior = (np.pad(each, ((0, 0), (0, wider))) for each in (belief, prior))
     sure = np.zeros((evidence.n_items, n_clusters))
     sure[np.arange(evidence.n_items), cluster] = 1.0
     held = np.where(free[:, None], update_shares(evidence, sure)[evidence.group], prior)
@@ -247,13 +243,16 @@ class PairBeliefPropagation(SimilarityModel):
         fits: dict[int, MessageFit] = {}
 
         def fit(number: int) -> float:
-            fits[number] = fit_messages(
-                evidence, number, self.strength, self.max_iter, self.tol, self.random_state, self.slug
-            )
+            # To choose a number of clusters, rough fits will do.
+            rough = (min(ROUGH_PASSES, self.max_iter), max(ROUGH, self.tol))
+            passes, tol = rough if self.n_clusters is None else (self.max_iter, self.tol)
+            fits[number] = fit_messages(evidence, number, self.strength, passes, tol, self.random_state, self.slug)
             return fits[number].evidence
 
         number, real = choose_number(evidence, self.n_clusters, fit)
         best = fits[number]
+        if self.n_clusters is None:
+            best = fit_messages(evidence, number, self.strength, self.max_iter, self.tol, self.random_state, self.slug)
         if not best.converged:
             warn_not_converged(
                 f"{self.slug} stopped after {self.max_iter} iterations with messages still changing. Raise max_iter, "

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PairMeanField"]
 
-HELD = 4  # passes at the rates of a fair crowd
-POOLED = 10  # passes with one pair of rates for all workers
+HELD = 3  # passes at the rates of a fair crowd
+POOLED = 6  # passes with one pair of rates for all workers
 NEVER = -1e3  # logarithm of a share that is 0
 
 
@@ -89,7 +89,8 @@ def warm_up(evidence: Evidence, state: PartitionState, strength: float) -> Parti
 
 def _meet(evidence: Evidence, belief: FloatArray) -> FloatArray:
     """Probability that the items of each pair (P,) are in one cluster."""
-    return np.einsum("pk,pk->p", belief[evidence.graph.first], belief[evidence.graph.second])
+    met: FloatArray = np.einsum("pk,pk->p", belief[evidence.graph.first], belief[evidence.graph.second])
+    return met
 
 
 @estimator

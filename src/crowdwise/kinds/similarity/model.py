@@ -226,7 +226,7 @@ def number_clusters(group: IntArray, cluster: IntArray) -> IntArray:
 
 def arrays_of(
     evidence: Evidence, together: FloatArray, prior: RatesPrior | None, cluster: IntArray, confidence: FloatArray
-) -> dict[str, FloatArray | IntArray]:
+) -> dict[str, Any]:
     """What a fit found, under the names by which models keep it.
 
     Parameters

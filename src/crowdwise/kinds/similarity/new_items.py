@@ -74,6 +74,7 @@ def place_items(
     pinned = np.full(evidence.n_items, -1, np.int64)
     pinned[known] = place[code]
     found, chance = settle(replace(evidence, pinned=pinned), rates, width, together, belief, prior)
+    width = max(width, int(found.max()) + 1)  # small groups may have more
     names = np.full((n_groups, width), -1, np.int64)
     names[owner, place] = names_met
     mine = names[group, found]

@@ -47,6 +47,10 @@ __all__ = [
 
 CERTAIN = 30.0  # log-odds of a known pair, and the largest of any pair in products: e^-30 is still apart from 0
 
+# Answers "same" and "different" that are added to those of the whole crowd about items of one cluster, and of others:
+# otherwise one pair alone, found different, might as well be the same to workers who are always wrong.
+ADDED = ((3.0, 1.0), (1.0, 3.0))
+
 
 class Rates(NamedTuple):
     """How often each worker (M,) says "same" of items of one cluster, and of items of different ones."""
@@ -164,13 +168,13 @@ def count_answers(evidence: Evidence, together: FloatArray) -> Counts:
 
 
 def pool_rates(counts: Counts, strength: float) -> RatesPrior:
-    """Priors about the rates of the crowd as a whole, with one answer of each sort added.
+    """Priors about the rates of the crowd as a whole, with a few answers added, most of them right.
 
     They are worth `strength` answers, but no more than the crowd has given: nothing is known of a rate without answers.
     """
     found = []
-    for each in counts:
-        yes, no = (float(total) + 1 for total in each.sum(axis=0))
+    for each, added in zip(counts, ADDED, strict=True):
+        yes, no = (float(total) + more for total, more in zip(each.sum(axis=0), added, strict=True))
         worth = min(strength, yes + no) / (yes + no)
         found.append((worth * yes, worth * no))
     return RatesPrior(*found)

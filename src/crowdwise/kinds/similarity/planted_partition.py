@@ -137,8 +137,8 @@ def log_prior_of(state: PartitionState) -> float:
     """Log-density of rates and shares under their priors."""
     n_groups, k = state.shares.shape
     constant = float(gammaln(k * (1 + SHARE_ANSWERS)) - k * gammaln(1 + SHARE_ANSWERS))
-    shares = SHARE_ANSWERS * float(np.log(state.shares).sum()) + n_groups * constant
-    return shares + (0.0 if state.prior is None else log_prior(state.rates, state.prior))
+    shares: float = SHARE_ANSWERS * float(np.log(state.shares).sum()) + n_groups * constant
+    return shares if state.prior is None else shares + log_prior(state.rates, state.prior)
 
 
 def weigh(evidence: Evidence, state: PartitionState, log_likelihood: float) -> float:
@@ -170,17 +170,15 @@ def choose_number(evidence: Evidence, n_clusters: int | None, fit: Callable[[int
     least = max(int(evidence.pinned.max(initial=-1)) + 1, 1)
     largest = max(int(evidence.group_sizes.max(initial=1)), least)
     found: dict[int, float] = {}
-    chance = True
-    if largest > 1 and 2 * int(evidence.same.sum()) < evidence.same.size:
-        chance, least = least == 1, max(least, 2)
+    doubtful = least == 1 and largest > 1 and 2 * int(evidence.same.sum()) < evidence.same.size
+    if doubtful:
+        least = 2
     if n_clusters is not None:
         best = max(min(n_clusters, largest), least)
         found[best] = fit(best)
     else:
         best = _climb_ladder(least, largest, found, fit)
-    if least == 1 or not chance:
-        return best, 1.0
-    return best, float(expit(found[best] - fit(1)))
+    return best, float(expit(found[best] - fit(1))) if doubtful else 1.0
 
 
 def mix_with_chance(values: FloatArray, real: float, n_clusters: int) -> FloatArray:

@@ -39,7 +39,7 @@ def count_votes(evidence: Evidence) -> tuple[FloatArray, FloatArray]:
     """Answers "same" less those "different" of each pair (P,), and the probability of "same"."""
     n_pairs = evidence.graph.n_pairs
     said, every = np.bincount(evidence.pair, evidence.same, n_pairs), np.bincount(evidence.pair, minlength=n_pairs)
-    return 2 * said - every, (said + 0.5) / (every + 1)
+    return (2 * said - every).astype(np.float64), (said + 0.5) / (every + 1)
 
 
 def cluster_by_weights(first: IntArray, second: IntArray, weight: FloatArray, n_items: int) -> IntArray:
@@ -60,9 +60,10 @@ def cluster_by_weights(first: IntArray, second: IntArray, weight: FloatArray, n_
 
 def _move_until_settled(first: IntArray, second: IntArray, weight: FloatArray, cluster: IntArray) -> int:
     edges = lay_out_pairs(first, second, cluster.size)
+    group, most = np.zeros(cluster.size, np.int64), np.array([cluster.size])
     moved = 0
     for _ in range(PASSES):
-        now = move_items(edges, weight[edges.pair], cluster, np.zeros(cluster.size, np.int64), cluster.size)
+        now = move_items(edges, weight[edges.pair], cluster, group, most)
         moved += now
         if not now:
             break
