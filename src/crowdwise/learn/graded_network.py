@@ -217,6 +217,8 @@ class GradedNetwork(AnswerLearner[Grades], NetworkScores):
 
     slug = "graded-network"
     family = OTHER_KINDS
+    is_default = True
+    predicts: ClassVar[str] = "grade"
     outputs: ClassVar[str] = "one score for each task"
 
     spread: float = 1.0

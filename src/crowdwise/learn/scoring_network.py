@@ -155,6 +155,8 @@ class ScoringNetwork(AnswerLearner[Comparisons], CentredScores):
 
     slug = "scoring-network"
     family = OTHER_KINDS
+    is_default = True
+    predicts: ClassVar[str] = "score"
     outputs: ClassVar[str] = "one score for each item"
 
     reliability: str = "slope"
@@ -275,7 +277,8 @@ def _worker_variances(
             number = (first == "quality") + (second == "quality")
             each = (found.xx, found.xq, found.qq)[number] * parts[first][0] * parts[second][0]
             information[:, i, j] += np.bincount(answers.worker, each, answers.n_workers)
-    own = dict.fromkeys(("slope", "bias", "quality"), np.zeros(answers.n_workers))
+    nothing: FloatArray = np.zeros(answers.n_workers)
+    own = dict.fromkeys(("slope", "bias", "quality"), nothing)
     if names:
         inverse = np.linalg.inv(information)
         own |= {name: inverse[:, at, at] for at, name in enumerate(names)}
