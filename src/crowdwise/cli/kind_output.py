@@ -33,6 +33,7 @@ __all__ = [
     "can_be_opened_twice",
     "describe_answers",
     "find_kind_of_files",
+    "print_fit",
     "read_answers",
 ]
 
@@ -197,13 +198,7 @@ def _print_page(result: KindResult, files: LabelFiles, place: Path | None) -> No
     chosen = getattr(result.model, "chosen_method", None)
     by = result.model.slug if chosen is None else f"{result.model.slug}, which took {chosen}"
     console.print(Text(f"By {by}, in {result.seconds:.2g} s{rounds}."))
-    if result.scores:
-        console_tables.print_heading(console, "Against the truth")
-        rows = [[name.replace("_", " "), f"{value:.4g}"] for name, value in result.scores.items()]
-        console.print(console_tables.make_table(("", "left"), ("", "right"), rows=rows))
-    _print_table(console, "Consensus", result.consensus, kind.shown[0])
-    _print_table(console, "Workers", result.workers, kind.shown[1])
-    fitted_model_output.print_notes_section(console, result.notes)
+    print_fit(console, result)
     if place is not None:
         fitted_model_output.print_written_files(console, place)
     command = ["crowdwise", "aggregate", *files.build_command_arguments()]
@@ -212,6 +207,17 @@ def _print_page(result: KindResult, files: LabelFiles, place: Path | None) -> No
     if others:
         steps.append((f"Other methods: {', '.join(others)}.", quote_command(*command, "--method", others[0])))
     console_tables.print_next_steps(console, steps)
+
+
+def print_fit(console: Console, result: KindResult) -> None:
+    """Scores, the first rows of the two tables, and what to note."""
+    if result.scores:
+        console_tables.print_heading(console, "Against the truth")
+        rows = [[name.replace("_", " "), f"{value:.4g}"] for name, value in result.scores.items()]
+        console.print(console_tables.make_table(("", "left"), ("", "right"), rows=rows))
+    _print_table(console, "Consensus", result.consensus, result.kind.shown[0])
+    _print_table(console, "Workers", result.workers, result.kind.shown[1])
+    fitted_model_output.print_notes_section(console, result.notes)
 
 
 def _print_table(console: Console, title: str, table: pa.Table, columns: tuple[str, ...]) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from crowdwise.kinds.model import Found
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["GradeModel"]
+__all__ = ["GradeModel", "quantile_class"]
 
 FEW = 5.0  # answers of the crowd that count beside a worker's own in their error
 LEAST = 1e-12  # probability that an answer has at least
@@ -93,7 +93,7 @@ class GradeModel(KindModel[Grades]):
     def decide(self) -> IntArray:
         """Position of the consensus of each task (N,): the posterior's median, which errs by the fewest classes."""
         self._check_fitted()
-        return _quantile(self.posterior_, 0.5)
+        return quantile_class(self.posterior_, 0.5)
 
     # ---- what a method gives ------------------------------------------------------------------------------
 
@@ -128,17 +128,20 @@ class GradeModel(KindModel[Grades]):
         matched: IntArray = there[answers.grade]
         return matched
 
-    def _predict_table(self, answers: Grades) -> Any:
-        known = Grades(
+    def _with_own_classes(self, answers: Grades) -> Grades:
+        """Answers whose grades are positions among the model's classes."""
+        return Grades(
             task=answers.task, worker=answers.worker, grade=self._match_classes(answers), tasks=answers.tasks,
             workers=answers.workers, classes=self._names["classes"], table_kind=answers.table_kind,
         )  # fmt: skip
-        posterior = self._posterior(known, self._positions_of_workers(answers))
+
+    def _predict_table(self, answers: Grades) -> Any:
+        posterior = self._posterior(self._with_own_classes(answers), self._positions_of_workers(answers))
         return self._table_of_grades(answers.tasks, posterior, answers.answers_per_task, 0.9)
 
     def _table_of_grades(self, tasks: Any, posterior: FloatArray, counts: IntArray, level: float) -> Any:
-        chosen, classes = _quantile(posterior, 0.5), self._names["classes"]
-        low, high = (_quantile(posterior, share) for share in ((1 - level) / 2, (1 + level) / 2))
+        chosen, classes = quantile_class(posterior, 0.5), self._names["classes"]
+        low, high = (quantile_class(posterior, share) for share in ((1 - level) / 2, (1 + level) / 2))
         columns = {
             "task": tasks,
             "label": classes.take(pa.array(chosen)),
@@ -157,7 +160,7 @@ class GradeModel(KindModel[Grades]):
         return np.log(np.maximum(named, LEAST))
 
 
-def _quantile(posterior: FloatArray, share: float) -> IntArray:
+def quantile_class(posterior: FloatArray, share: float) -> IntArray:
     """The first class (N,) up to which the posterior has at least this share."""
     below = np.cumsum(posterior, axis=1) < share - 1e-12
     found: IntArray = np.minimum(below.sum(axis=1), posterior.shape[1] - 1)
