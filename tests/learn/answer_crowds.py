@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from crowdwise.kinds import simulate_comparisons, simulate_grades, simulate_values
+from crowdwise.kinds import simulate_comparisons, simulate_grades, simulate_similarities, simulate_values
 
 SETTINGS: dict[str, Any] = {"network": "linear", "epochs": 3, "batch_size": 32, "learning_rate": 0.03, "device": "cpu"}
 
@@ -34,4 +34,7 @@ def featured(kind: str, n: int = 60, *, seed: int = 0) -> Featured:
     if kind == "comparisons":
         crowd = simulate_comparisons(n, 8, answers_per_worker=40, scores=3 * line, random_state=seed)
         return Featured(X, crowd.answers, crowd.score)
+    if kind == "similarity":
+        crowd = simulate_similarities(n_workers=8, share=0.6, cluster=X.argmax(axis=1), random_state=seed)
+        return Featured(X, crowd.answers, crowd.cluster)
     raise NotImplementedError(f"Give learners of {kind} a crowd with features here.")
