@@ -195,7 +195,7 @@ def test_gradients_by_finite_differences(entry: LearnerEntry) -> None:
     answers = learner._align(data.answers, features, None)
     rows = AnswerRows.from_answers(answers, learner._say(answers))
     objective = learner._make_objective(answers, rows).double()
-    objective.crowd = rows
+    objective.crowd, objective.n_epochs = rows, 3
     torch.manual_seed(0)
     classifier = build_network("linear", features, width(entry)).double()
     objective.begin_epoch(1, lambda: classifier(torch.as_tensor(data.X)).detach())
