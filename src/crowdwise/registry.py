@@ -90,11 +90,14 @@ class LearnerEntry(Entry):
         What it was called before; "" for most.
     kind
         The kind of answers that it learns from.
+    is_default
+        Whether it is the one of its kind that the command takes where none is named.
     """
 
     models_workers: bool
     alternates: bool
     kind: str = "labels"
+    is_default: bool = False
     parameters: dict[str, Any] = field(default_factory=dict)
     former_slug: str = ""
 
@@ -207,6 +210,7 @@ def _make_learner_entries(cls: Any) -> Iterator[LearnerEntry]:
     # A learner of classes may have a parameter of this name.
     kind = "labels" if issubclass(cls, labels) else cls.kind
     shared = _shared_entry_fields(cls) | {"models_workers": cls.models_workers, "kind": kind}
+    shared |= {"is_default": cls.is_default}
     names = ("summary", "paper", "fails")
     if not cls.variants:
         yield LearnerEntry(**shared, **read_facts(cls, names), slug=cls.slug, alternates=cls.alternates)

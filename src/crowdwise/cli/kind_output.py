@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from crowdwise.kinds.answers import Answers
     from crowdwise.kinds.kind_registry import Kind
 
-__all__ = ["KindResult", "aggregate_answers", "describe_answers"]
+__all__ = ["KindResult", "aggregate_answers", "describe_answers", "print_fit"]
 
 ROWS = 10  # of the consensus and of the workers that are shown
 LABELS_ONLY = ("class_prior", "known_workers", "sequences", "graph", "items")
@@ -145,13 +145,7 @@ def _print_page(result: KindResult, files: LabelFiles, place: Path | None) -> No
     chosen = getattr(result.model, "chosen_method", None)
     by = result.model.slug if chosen is None else f"{result.model.slug}, which took {chosen}"
     console.print(Text(f"By {by}, in {result.seconds:.2g} s{rounds}."))
-    if result.scores:
-        console_tables.print_heading(console, "Against the truth")
-        rows = [[name.replace("_", " "), f"{value:.4g}"] for name, value in result.scores.items()]
-        console.print(console_tables.make_table(("", "left"), ("", "right"), rows=rows))
-    _print_table(console, "Consensus", result.consensus, kind.shown[0])
-    _print_table(console, "Workers", result.workers, kind.shown[1])
-    fitted_model_output.print_notes_section(console, result.notes)
+    print_fit(console, result)
     if place is not None:
         fitted_model_output.print_written_files(console, place)
     command = ["crowdwise", "aggregate", *files.build_command_arguments()]
@@ -160,6 +154,17 @@ def _print_page(result: KindResult, files: LabelFiles, place: Path | None) -> No
     if others:
         steps.append((f"Other methods: {', '.join(others)}.", quote_command(*command, "--method", others[0])))
     console_tables.print_next_steps(console, steps)
+
+
+def print_fit(console: Console, result: KindResult) -> None:
+    """Scores, the first rows of the two tables, and what to note."""
+    if result.scores:
+        console_tables.print_heading(console, "Against the truth")
+        rows = [[name.replace("_", " "), f"{value:.4g}"] for name, value in result.scores.items()]
+        console.print(console_tables.make_table(("", "left"), ("", "right"), rows=rows))
+    _print_table(console, "Consensus", result.consensus, result.kind.shown[0])
+    _print_table(console, "Workers", result.workers, result.kind.shown[1])
+    fitted_model_output.print_notes_section(console, result.notes)
 
 
 def _print_table(console: Console, title: str, table: pa.Table, columns: tuple[str, ...]) -> None:

@@ -61,6 +61,7 @@ class LabelKind(StrEnum):
     ordinal = "ordinal"
     rankings = "rankings"
     texts = "texts"
+    similarity = "similarity"
     values = "values"
 
 

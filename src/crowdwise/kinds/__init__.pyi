@@ -18,6 +18,9 @@ from .ordinal.simulation import simulate_grades as simulate_grades
 from .rankings.answers import Rankings as Rankings
 from .rankings.answers import read_rankings as read_rankings
 from .rankings.simulation import simulate_rankings as simulate_rankings
+from .similarity.answers import Similarities as Similarities
+from .similarity.answers import read_similarities as read_similarities
+from .similarity.simulation import simulate_similarities as simulate_similarities
 from .texts.answers import Texts as Texts
 from .texts.answers import read_texts as read_texts
 from .texts.simulation import simulate_texts as simulate_texts

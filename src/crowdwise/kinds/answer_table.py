@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.source_location import Place
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
-__all__ = ["AnswerTable", "open_table"]
+__all__ = ["AnswerTable", "open_table", "place_known"]
 
 LARGEST_VALUE = 1e100  # squares of values are summed
 NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?\s*$"
@@ -73,6 +73,11 @@ class AnswerTable:
         names = union([one.names, other.names])
         left, right = (positions(each.names, names)[each.codes].astype(np.int32) for each in (one, other))
         return left, right, names
+
+    def find_names(self, role: str, names: pa.Array, noun: str) -> tuple[Encoded, IntArray]:
+        """A column of names, and the position of each row's among others (-1: not there); refused if none is there."""
+        encoded = self.encode(role)
+        return encoded, place_known(encoded.names, names, noun)[encoded.codes]
 
     def read_numbers(self, role: str) -> FloatArray:
         """A column of finite numbers (n,); words, missing values and infinities are refused with their rows."""
@@ -154,3 +159,14 @@ def open_table(
     return AnswerTable(
         {role: read[name] for role, name in names.items()}, names, columns.place, columns.text, columns.kind
     )
+
+
+def place_known(names: pa.Array, others: pa.Array, noun: str) -> IntArray:
+    """Positions (n,) of the names of a truth among those of answers, -1 for others; refused where all are others."""
+    there = positions(names, others)
+    if (there < 0).all():
+        raise InputError(
+            f"The truth is about other {noun}s ({listing(names.to_pylist()[:5])}, …) than the answers "
+            f"({listing(others.slice(0, 5).to_pylist())}, …): no name matches. Use the same {noun} names in both."
+        )
+    return there

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.labels.errors import InputError, quote
+from crowdwise.kinds.pair_graph import PairGraph, find_repeated
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.integer_codes import as_mask, check_codes, draw_held_out, duplicate_message
 from crowdwise.labels.sorting import find_repeated_edges, group_by, group_offsets
 from crowdwise.labels.source_location import format_count
@@ -193,6 +194,7 @@ class PairAnswers(Answers):
     """
 
     coded: ClassVar[dict[str, str]] = {"worker": "workers", "left": "items", "right": "items"}
+    verb: ClassVar[str] = "compared"
 
     left: IntArray
     right: IntArray
@@ -211,11 +213,77 @@ class PairAnswers(Answers):
         )
         return counts
 
+    @cached_property
+    def graph(self) -> PairGraph:
+        """The pairs of items that were asked about, and the groups of items that they join."""
+        return PairGraph.of(self.left, self.right, self.n_items)
+
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}: {format_count(self.n_answers, self.noun)} of "
             f"{format_count(self.n_items, 'item')} by {format_count(self.n_workers, 'worker')}"
         )
+
+    @staticmethod
+    def _code_pairs(
+        worker: Any, left: Any, right: Any, items: Iterable[Any] | int, workers: Iterable[Any] | int, **said: Any
+    ) -> dict[str, Any]:
+        """Columns and names of answers from positions, checked; `said` is what was said, by its name."""
+        names = names_or_numbers(items, "item"), names_or_numbers(workers, "worker")
+        codes: dict[str, Any] = {
+            "worker": code_column(worker, names[1], "worker"),
+            "left": code_column(left, names[0], "item"),
+            "right": code_column(right, names[0], "item"),
+            **{name: np.asarray(values) for name, values in said.items()},
+        }
+        sizes = {name: each.size for name, each in codes.items()}
+        if len(set(sizes.values())) > 1:
+            shown = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+            expected = ", ".join(list(sizes)[:-1]) + f" and {list(sizes)[-1]}"
+            raise InputError(f"{expected} must have the same length; they have: {shown}.")
+        return codes | {"items": names[0], "workers": names[1]}
+
+    def _checked(
+        self, on_duplicate: Duplicates, place: Callable[[int], str] | None = None, *, ordered: bool = False
+    ) -> Self:
+        """The same, if no item is paired with itself, with repeated answers refused or left out.
+
+        Parameters
+        ----------
+        ordered
+            Whether an answer about the same two items on exchanged sides is another one.
+        """
+        if on_duplicate not in ("error", "first", "last", "all"):
+            raise InputError(f"on_duplicate is {quote(on_duplicate)}; it must be 'error', 'first', 'last' or 'all'.")
+        where = place or (lambda row: f"row {row}")
+        itself = np.flatnonzero(self.left == self.right)
+        if itself.size:
+            names = self.items.take(pa.array(self.left[itself[:5]])).to_pylist()
+            shown = "; ".join(f"{quote(name)} ({where(int(row))})" for name, row in zip(names, itself, strict=False))
+            raise InputError(
+                f"Left and right are the same item in {format_count(itself.size, 'answer')}: {shown}. "
+                f"Remove those rows: an item cannot be {self.verb} with itself."
+            )
+        if on_duplicate == "all":
+            return self
+        later, earlier = find_repeated(self.worker, self.left, self.right, ordered=ordered)
+        if not later.size:
+            return self
+        if on_duplicate == "error":
+            shown = "; ".join(
+                f"worker {quote(self.workers[int(self.worker[row])].as_py())} on "
+                f"{listing(self.items.take(pa.array([self.left[row], self.right[row]])).to_pylist())} "
+                f"({where(int(row))})"
+                for row in later[:5]
+            )
+            raise InputError(
+                f"Some answers repeat an earlier one of the same worker about the same pair ({later.size:,} in all): "
+                f"{shown}. Choose what to keep with on_duplicate: 'first', 'last', or 'all' to count each answer (on "
+                "the command line --on-duplicate)."
+            )
+        kept = np.ones(self.n_answers, np.bool_)
+        kept[later if on_duplicate == "first" else earlier] = False
+        return self.keep(kept)
 
 
 def names_or_numbers(names: Iterable[Any] | int, what: str) -> pa.Array:

@@ -9,7 +9,6 @@ import numpy as np
 
 from crowdwise.kinds.answer_table import open_table
 from crowdwise.labels.errors import InputError, listing
-from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from crowdwise.kinds.answer_table import AnswerTable
     from crowdwise.labels.types import IntArray
 
-__all__ = ["open_truth", "place_known_tasks", "place_truths", "refuse_contradictions"]
+__all__ = ["open_truth", "place_truths", "refuse_contradictions"]
 
 
 def open_truth(source: Any, role: str, needs: str) -> AnswerTable:
@@ -29,19 +28,8 @@ def open_truth(source: Any, role: str, needs: str) -> AnswerTable:
 
 def place_truths(table: AnswerTable, tasks: pa.Array) -> tuple[IntArray, pa.Array]:
     """Position among `tasks` of each row of a table of truths (-1 for other tasks), and the names of its rows."""
-    encoded = table.encode("task")
-    return place_known_tasks(encoded.names, tasks)[encoded.codes], encoded.names.take(encoded.codes)
-
-
-def place_known_tasks(names: pa.Array, tasks: pa.Array) -> IntArray:
-    """Positions (n,) of the names of a truth among the tasks, -1 for others; refused where all are others."""
-    there = positions(names, tasks)
-    if (there < 0).all():
-        raise InputError(
-            f"The truth is about other tasks ({listing(names.to_pylist()[:5])}, …) than the answers "
-            f"({listing(tasks.slice(0, 5).to_pylist())}, …): no name matches. Use the same task names in both."
-        )
-    return there
+    encoded, there = table.find_names("task", tasks, "task")
+    return there, encoded.names.take(encoded.codes)
 
 
 def refuse_contradictions(again: Any, names: pa.Array, noun: str) -> None:

@@ -161,7 +161,7 @@ class KindModel(Estimator, Generic[A]):
     def _read(self, answers: Any) -> A:
         raise NotImplementedError
 
-    def _align_gold(self, gold: Any, answers: A) -> FloatArray:
+    def _align_gold(self, gold: Any, answers: A) -> Any:
         raise NotImplementedError
 
     def _predict_table(self, answers: A) -> Any:
@@ -172,7 +172,7 @@ class KindModel(Estimator, Generic[A]):
     def _check(self) -> None:
         """Refuse parameters of the method's own; those that `KindModel` describes are checked for all."""
 
-    def _fit(self, answers: A, gold: FloatArray | None) -> Found:
+    def _fit(self, answers: A, gold: Any) -> Found:
         raise NotImplementedError
 
     def _log_density(self, answers: A) -> FloatArray:  # noqa: ARG002

@@ -25,6 +25,7 @@ from .mbem import ModelBootstrappedEm as ModelBootstrappedEm
 from .objective import Objective as Objective
 from .oracle import OracleConfusion as OracleConfusion
 from .scoring_network import ScoringNetwork as ScoringNetwork
+from .similarity_network import SimilarityNetwork as SimilarityNetwork
 from .single_cm import SingleConfusion as SingleConfusion
 from .soft_bootstrap import SoftBootstrap as SoftBootstrap
 from .tai_dtm import InstanceTransition as InstanceTransition

@@ -71,6 +71,7 @@ class AnswerLearner(TrainedModel, KindModel[A]):
 
     needs: ClassVar[str] = ""
     held_out_measure: ClassVar[str] = "mean log-probability of an answer"
+    predicts: ClassVar[str] = "value"  # column of what `crowdwise predict` writes
     outputs: ClassVar[str] = "one for each number of an answer"  # what a network that gives too many is told
 
     # ---- what a method gives ----------------------------------------------------------------------------
@@ -111,9 +112,10 @@ class AnswerLearner(TrainedModel, KindModel[A]):
         """
         self._check_parameters()
         features = make_features(X)
-        aligned = self._align(self._read(answers), features, tasks)
-        if not aligned.n_answers:
+        read = self._read(answers)
+        if not read.n_answers:
             raise InputError("There are no answers to fit. Give at least one.")
+        aligned = self._align(read, features, tasks)
         if self.augment is not None:
             check_augmentable(features.shape)
         with one_fit_at_a_time, use_default_torch_settings():
@@ -149,7 +151,7 @@ class AnswerLearner(TrainedModel, KindModel[A]):
         # Batches and what is held out are drawn by position: the same draws, whatever the order of the rows.
         text = np.asarray(as_text(aligned.workers).to_pylist(), object)
         rank = np.argsort(np.argsort(text))[aligned.worker]
-        said = [np.asarray(getattr(aligned, name)).reshape(aligned.n_answers, -1).T[0] for name in aligned.said]
+        said = [column for name in aligned.said for column in np.atleast_2d(np.asarray(getattr(aligned, name)).T)]
         return aligned._take(np.lexsort((*said, rank, *(getattr(aligned, name) for name in reversed(columns)))))
 
     def _split(self, answers: A) -> tuple[IntArray, IntArray]:

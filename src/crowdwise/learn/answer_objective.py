@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AnswerObjective"]
 
+WARM_UP = 10  # the first of so many parts of the epochs
+
 
 class AnswerObjective(TrainingObjective):
     """Base of all objectives of answers that are no classes.
@@ -39,6 +41,14 @@ class AnswerObjective(TrainingObjective):
     def __init__(self, rows: AnswerRows) -> None:
         super().__init__()
         self.crowd = rows
+
+    def is_warming_up(self, epoch: int) -> bool:
+        """Whether workers are to stay as they start in this epoch: the first tenth, at least one of several.
+
+        A network that has learnt nothing says nothing of the workers, whose parameters learn faster: they would turn
+        round to suit its random start.
+        """
+        return self.n_epochs > 1 and epoch < max(self.n_epochs // WARM_UP, 1)
 
     def log_density(self, seen: NetworkOutput, batch: AnswerBatch) -> Tensor:
         """How probable each answer of a batch is, in logarithms (B,); answers held out choose the epoch by its mean."""

@@ -80,7 +80,7 @@ class CrowdLayerRegression(ValueLearner):
 
     slug = "crowd-layer-regression"
     workers_faster: ClassVar[float] = 1.0  # the paper's layers are part of the network
-    held_out_measure: ClassVar[str] = "minus the mean squared error, in variances of the answers; 0 is perfect"
+    held_out_measure: ClassVar[str] = "minus the mean squared error, in standard units"
 
     def _make_objective(self, answers: Values, rows: AnswerRows) -> CrowdLayerValues:  # noqa: ARG002
         return CrowdLayerValues(rows, **self._learnt)

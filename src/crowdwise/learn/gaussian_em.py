@@ -117,8 +117,9 @@ class GaussianEm(ValueLearner):
     """
 
     slug = "gaussian-em"
+    is_default = True
     alternates: ClassVar[bool] = True
-    held_out_measure: ClassVar[str] = "mean log-density of an answer, in units of their standard deviation"
+    held_out_measure: ClassVar[str] = "mean log-density of an answer, in standard units"
 
     def _make_objective(self, answers: Values, rows: AnswerRows) -> GaussianEmObjective:  # noqa: ARG002
         return GaussianEmObjective(rows, **self._learnt)

@@ -55,6 +55,7 @@ from crowdwise.kinds.ordinal.worker_responses import (
     response_arrays,
     start_workers,
 )
+from crowdwise.labels.errors import InputError
 from crowdwise.learn.answer_learner import AnswerLearner
 from crowdwise.learn.answer_objective import AnswerObjective
 
@@ -97,18 +98,29 @@ class GradedObjective(AnswerObjective):
         self.register_buffer("spreads", torch.as_tensor(prior_spreads(start, spread), dtype=torch.float32))
         self.register_buffer("centre", torch.zeros(()))
         self.register_buffer("length", torch.ones(()))
+        self.warm = False
 
     def begin_epoch(self, epoch: int, forecast: Callable[[], Tensor]) -> None:
         """Mean and standard deviation of the network's output, the units of scores; at first as it starts."""
-        said = forecast()[self.crowd.item[:, 0], 0]
+        self.warm = self.is_warming_up(epoch)
+        self.turn_back()
         if epoch > 0:
+            said = forecast()[self.crowd.item[:, 0], 0]
+            length = self.get_buffer("length")
             self.get_buffer("centre").copy_(said.mean())
-            self.get_buffer("length").copy_(said.std(correction=0).clamp(min=1e-6))
+            length.copy_(length.sign() * said.std(correction=0).clamp(min=1e-6))
+
+    def turn_back(self) -> None:
+        """Turn scores and slopes round where most answers have slopes below 0: no answer's chance changes."""
+        with torch.no_grad():
+            if self.workers[self.crowd.worker, 0].mean() < 0:
+                for each in (self.get_buffer("length"), self.workers[:, 0], self.shared[:, 0]):
+                    each.neg_()
 
     def log_density(self, seen: NetworkOutput, batch: AnswerBatch) -> Tensor:
         """Log-probability of each answer (B,)."""
         score = (seen.logits[batch.slot[:, 0], 0] - self.get_buffer("centre")) / self.get_buffer("length")
-        own = self.workers[batch.worker]
+        own = (self.workers.detach() if self.warm else self.workers)[batch.worker]
         intercept = own[:, 1:2] + own[:, 2:].exp() @ self.get_buffer("signs").T
         chances = grade_log_probabilities(score, own[:, 0], intercept)
         return chances.gather(1, batch.said[:, None])[:, 0]
@@ -167,19 +179,24 @@ class NetworkScores(ScoreModel):
     Attributes
     ----------
     centre_, length_ : (1,)
-        Mean and standard deviation of the network's output over the answers of the fit: units of the scores.
+        Mean and standard deviation of the network's output over the answers of the fit, units of the scores; the second
+        is below 0 where a higher output is a lower score.
     residual_variance_ : (1,)
         Variance of the tasks' scores about what the network says of them, τ².
     """
 
     saved: ClassVar[tuple[SavedArray, ...]] = (
         SavedArray("centre", "1"),
-        SavedArray("length", "1", low=SMALLEST),
+        SavedArray("length", "1"),
         SavedArray("residual_variance", "1", low=SMALLEST),
     )
     centre_: FloatArray
     length_: FloatArray
     residual_variance_: FloatArray
+
+    def _check_restored(self) -> None:
+        if abs(self.length_[0]) < SMALLEST:
+            raise InputError("length is 0")
 
 
 @estimator
@@ -200,8 +217,8 @@ class GradedNetwork(AnswerLearner[Grades], NetworkScores):
 
     Notes
     -----
-    When it fails: a network that scores the other way round, with slopes below 0, explains as much. The slopes' start
-    and prior are above 0; they turn round only where most answers do.
+    When it fails: scores and slopes may both change sign, which explains the answers as well. Scores are those by which
+    most answers come from workers of slopes above 0; where most turn the scale round, all is turned round.
 
     Examples
     --------
@@ -217,6 +234,8 @@ class GradedNetwork(AnswerLearner[Grades], NetworkScores):
 
     slug = "graded-network"
     family = OTHER_KINDS
+    is_default = True
+    predicts: ClassVar[str] = "grade"
     outputs: ClassVar[str] = "one score for each task"
 
     spread: float = 1.0
@@ -231,9 +250,10 @@ class GradedNetwork(AnswerLearner[Grades], NetworkScores):
         return GradedObjective(rows, start_workers(answers)[1], self.spread)
 
     def _find(self, answers: Grades, seen: NetworkOutput, objective: GradedObjective) -> Found:
+        objective.turn_back()
         output = seen.logits[:, 0].numpy()
-        told = output[answers.task]
-        centre, length = float(told.mean()), max(float(told.std()), 1e-6)
+        told, sign = output[answers.task], float(objective.get_buffer("length").sign())
+        centre, length = float(told.mean()), sign * max(float(told.std()), 1e-6)
         f = (output - centre) / length
         # Slopes that were learnt in units of the epoch, in those of all answers.
         workers, shared = (

@@ -49,6 +49,8 @@ from crowdwise.learn.answer_objective import AnswerObjective
 from crowdwise.learn.output_uncertainty import last_layer_variances
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
     from crowdwise.labels.types import FloatArray, IntArray
@@ -81,16 +83,43 @@ class ScoringObjective(AnswerObjective):
         self.quality = nn.Parameter(start + float(logit(RIGHT / (RIGHT + WRONG)))) if reliability == "quality" else None
         self.bias = nn.Parameter(start.clone()) if sided and reliability != "none" else None
         self.tie = nn.Parameter(start.new_zeros(())) if ties else None
+        self.register_buffer("sign", start.new_ones(()))
+        self.warm = False
+
+    def begin_epoch(self, epoch: int, forecast: Callable[[], Tensor]) -> None:  # noqa: ARG002
+        """Workers stay as they are while the network knows nothing; those who turned round with it are turned back."""
+        self.warm = self.is_warming_up(epoch)
+        self.turn_back()
+
+    def turn_back(self) -> None:
+        """Turn scores and workers round where most answers come from workers who mean the opposite.
+
+        Both explain the answers as well, and the priors say which of them it is.
+        """
+        worker = self.crowd.worker
+        with torch.no_grad():
+            if self.slope is not None and self.slope[worker].mean() < 0:
+                turned = [self.get_buffer("sign"), self.slope]
+            elif self.quality is not None and self.quality[worker].sigmoid().mean() < 0.5:
+                turned = [self.get_buffer("sign"), self.quality, *([] if self.bias is None else [self.bias])]
+            else:
+                return
+            for each in turned:
+                each.neg_()
 
     def log_density(self, seen: NetworkOutput, batch: AnswerBatch) -> Tensor:
         """Log-probability of each answer (B,)."""
-        score = seen.logits[batch.slot, 0]
+        score = self.get_buffer("sign") * seen.logits[batch.slot, 0]
         x, worker = score[:, 0] - score[:, 1], batch.worker
-        x = x if self.slope is None else self.slope[worker] * x
-        x = x if self.bias is None else x + self.bias[worker]
+        slope, bias, quality = (
+            each if each is None else (each.detach() if self.warm else each)[worker]
+            for each in (self.slope, self.bias, self.quality)
+        )
+        x = x if slope is None else slope * x
+        x = x if bias is None else x + bias
         left, tied, right = choice_log_shares(x, self.tie)
-        if self.quality is not None:
-            says, turns = logsigmoid(self.quality[worker]), logsigmoid(-self.quality[worker])
+        if quality is not None:
+            says, turns = logsigmoid(quality), logsigmoid(-quality)
             left, right = torch.logaddexp(says + left, turns + right), torch.logaddexp(says + right, turns + left)
         return torch.where(batch.said > 0, left, torch.where(batch.said < 0, right, tied))
 
@@ -113,10 +142,13 @@ class CentredScores(ComparisonModel):
     ----------
     centre_ : (1,)
         Mean output of the network over the items of the fit, which scores leave out.
+    sign_ : (1,)
+        1 or -1: scores are this × (output - centre).
     """
 
-    saved: ClassVar[tuple[SavedArray, ...]] = (SavedArray("centre", "1"),)
+    saved: ClassVar[tuple[SavedArray, ...]] = (SavedArray("centre", "1"), SavedArray("sign", "1", low=-1, high=1))
     centre_: FloatArray
+    sign_: FloatArray
 
 
 @estimator
@@ -138,8 +170,8 @@ class ScoringNetwork(AnswerLearner[Comparisons], CentredScores):
 
     Notes
     -----
-    When it fails: scores and slopes may both change sign. The slopes' prior is positive, and so is the start: they turn
-    round only where most answers come from adversaries.
+    When it fails: scores and slopes may both change sign, which explains the answers as well. Scores are those by which
+    most answers come from workers who do not mean the opposite; where most do, all is turned round.
 
     Examples
     --------
@@ -155,6 +187,8 @@ class ScoringNetwork(AnswerLearner[Comparisons], CentredScores):
 
     slug = "scoring-network"
     family = OTHER_KINDS
+    is_default = True
+    predicts: ClassVar[str] = "score"
     outputs: ClassVar[str] = "one score for each item"
 
     reliability: str = "slope"
@@ -169,10 +203,11 @@ class ScoringNetwork(AnswerLearner[Comparisons], CentredScores):
         return ScoringObjective(rows, self.reliability, sided=answers.sided, ties=answers.has_ties)
 
     def _find(self, answers: Comparisons, seen: NetworkOutput, objective: ScoringObjective) -> Found:
-        output = seen.logits[:, 0].numpy()
+        objective.turn_back()
+        output, sign = seen.logits[:, 0].numpy(), float(objective.get_buffer("sign"))
         asked = answers.answers_per_item > 0
         centre = float(output[asked].mean())
-        score = output - centre
+        score = sign * (output - centre)
         n_workers = answers.n_workers
         slope = _values(objective.slope, np.ones(n_workers))
         bias = _values(objective.bias, np.zeros(n_workers))
@@ -201,6 +236,7 @@ class ScoringNetwork(AnswerLearner[Comparisons], CentredScores):
             "tie": np.array([np.exp(tie)]),
             "spread": np.array([max(float(score[asked].std()), TINY)]),
             "centre": np.array([centre]),
+            "sign": np.array([sign]),
         })  # fmt: skip
 
     def _remember(self, answers: Comparisons, found: Found) -> None:
@@ -210,7 +246,7 @@ class ScoringNetwork(AnswerLearner[Comparisons], CentredScores):
     def _predict(self, seen: NetworkOutput, answers: Comparisons | None) -> FloatArray:
         if answers is not None:
             raise InputError(f"{self.slug} scores items by their features alone: leave the answers out.")
-        scores: FloatArray = seen.logits[:, 0].numpy() - self.centre_[0]
+        scores: FloatArray = self.sign_[0] * (seen.logits[:, 0].numpy() - self.centre_[0])
         return scores
 
     def predict_pairs(self, X: Any, left: Any, right: Any) -> FloatArray:
@@ -275,7 +311,8 @@ def _worker_variances(
             number = (first == "quality") + (second == "quality")
             each = (found.xx, found.xq, found.qq)[number] * parts[first][0] * parts[second][0]
             information[:, i, j] += np.bincount(answers.worker, each, answers.n_workers)
-    own = dict.fromkeys(("slope", "bias", "quality"), np.zeros(answers.n_workers))
+    nothing: FloatArray = np.zeros(answers.n_workers)
+    own = dict.fromkeys(("slope", "bias", "quality"), nothing)
     if names:
         inverse = np.linalg.inv(information)
         own |= {name: inverse[:, at, at] for at, name in enumerate(names)}

@@ -99,6 +99,7 @@ class TrainedModel(Estimator):
     path_parameters: ClassVar[dict[str, tuple[str, ...]]] = {"checkpoint": ()}
     models_workers: ClassVar[bool] = True
     alternates: ClassVar[bool] = False
+    is_default: ClassVar[bool] = False  # what the command takes where no method is named
     variants: ClassVar[tuple[Variant, ...]] = ()
     held_out_measure: ClassVar[str] = "mean log-probability; 0 is perfect"  # what `held_out` of the history is
     # Rate of the workers' parameters over the network's: appendix D of Kim et al. 2022.

@@ -132,18 +132,17 @@ class ValueLearner(AnswerLearner[Values], NetworkValues):
         })  # fmt: skip
 
     def _predict(self, seen: NetworkOutput, answers: Values | None) -> FloatArray:
-        f = self.origin_ + self.unit_ * seen.logits.numpy()
+        f: FloatArray = self.origin_ + self.unit_ * seen.logits.numpy()
         if answers is not None:
             if answers.n_coordinates != len(self.origin_):
                 raise InputError(f"Answers have {answers.n_coordinates} numbers each, not {len(self.origin_)}.")
-            lines = Lines(*(self._with_stranger(each) for each in self._own_lines()), self.residual_variance_)
+            own = (self.worker_scale_, self.worker_bias_, self.worker_error_**2)
+            scale, bias, variance = (self._with_stranger(each) for each in own)
+            lines = Lines(scale, bias, variance, self.residual_variance_)
             worker = self._positions_of_workers(answers)
             rows = ValueRows(answers.task, worker, answers.value, len(f), len(lines.variance))
             f = find_posterior(rows, f, lines).mean
         return f[:, 0] if f.shape[1] == 1 else f
-
-    def _own_lines(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        return self.worker_scale_, self.worker_bias_, self.worker_error_**2
 
     def _score(self, predicted: FloatArray, truth: Any) -> float:
         """Share of the variance of the true values that is predicted, R²."""

@@ -12,12 +12,12 @@ from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.kinds.agreement import Agreement, signed_agreement
 from crowdwise.kinds.comparisons.answers import Comparisons, read_comparisons
 from crowdwise.kinds.comparisons.likelihood import Parameters, answer_probabilities
-from crowdwise.kinds.comparisons.pair_graph import PairGraph
 from crowdwise.kinds.comparisons.posterior_mode import find_mode, objective_of_known_answers
 from crowdwise.kinds.comparisons.prompts import split_names
 from crowdwise.kinds.comparisons.uncertainty import find_variances
 from crowdwise.kinds.item_scores import align_item_scores, beta_share, rank_in_groups
 from crowdwise.kinds.model import Found, KindModel, check_level
+from crowdwise.kinds.pair_graph import PairGraph
 from crowdwise.labels.table_output import native_table
 from crowdwise.labels.vocabulary import positions
 

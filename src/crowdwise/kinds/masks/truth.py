@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.kinds.answer_table import open_table
-from crowdwise.kinds.known_truth import place_known_tasks
+from crowdwise.kinds.answer_table import open_table, place_known
 from crowdwise.kinds.masks.region_cells import as_mask_array, read_regions
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.vocabulary import as_vocabulary
@@ -43,7 +42,7 @@ def align_true_masks(source: Any, tasks: pa.Array, height: IntArray, width: IntA
         )  # fmt: skip
         encoded = table.encode("task")
         names, codes, regions = encoded.names, encoded.codes, read_regions(table, None)
-    there = place_known_tasks(names, tasks)[codes]
+    there = place_known(names, tasks, "task")[codes]
     found: dict[int, BoolArray] = {}
     for place, region in zip(there.tolist(), regions, strict=True):
         if place < 0:

@@ -154,8 +154,6 @@ class SetModel(KindModel[LabelSets]):
         lean = (matched.member - expected[answers.task]).sum(axis=1)
         sides = ("names too few classes", "names too many classes")
         return replace(found, lean=lean, sides=sides, least_lean=LEAST_LEAN)
-            found, lean=lean, sides=("names too few classes", "names too many classes"), least_lean=LEAST_LEAN
-        )
 
     def _table_of_sets(self, tasks: Any, posterior: SetPosterior, counts: IntArray) -> Any:
         classes = self._names["classes"]
