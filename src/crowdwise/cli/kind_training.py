@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from crowdwise.cli import console_tables, fitted_model_output, kind_output
+from crowdwise.cli.answer_files import read_answers
 from crowdwise.cli.kind_output import KindResult
 from crowdwise.cli.terminal_names import escape_unprintable, quote_command
 from crowdwise.labels.errors import InputError, quote
@@ -63,7 +64,7 @@ def train_answers(name: str, source: Any, files: LabelFiles, options: TrainOptio
     from crowdwise.learn.diagnosis import diagnose_history
     from crowdwise.learn.feature_files import read_features
 
-    answers, notes = kind_output.read_answers(kind, source, files)
+    answers, notes = read_answers(kind, source, files)
     features = read_features(options.features, image_size=options.image_size)
     started = time.perf_counter()
     model.fit(features, answers)

@@ -213,6 +213,13 @@ class PairAnswers(Answers):
         )
         return counts
 
+    @property
+    def pair_keys(self) -> IntArray:
+        """A number for the pair of each answer (n,), the same for all answers about the same items."""
+        low, high = np.minimum(self.left, self.right), np.maximum(self.left, self.right)
+        keys: IntArray = low.astype(np.int64) * self.n_items + high
+        return keys
+
     @cached_property
     def graph(self) -> PairGraph:
         """The pairs of items that were asked about, and the groups of items that they join."""

@@ -31,7 +31,8 @@ def _least_sure(found: AnswerAudit) -> IntArray:
     answers: Any = found.answers
     sure = found.model.consensus()["confidence"].to_numpy()
     order = np.argsort(sure, kind="stable")
-    return order[answers.answers_per_task[order] > 0][:MOST]
+    chosen: IntArray = order[answers.answers_per_task[order] > 0][:MOST]
+    return chosen
 
 
 def _draw_mask(found: AnswerAudit, task: int) -> str:

@@ -96,15 +96,9 @@ class Comparisons(PairAnswers):
 
     def to_labels(self) -> CrowdLabels:
         """Every pair as a task, whose classes say which of its items is better, the first or the second by position."""
-        first = self.left < self.right
-        _, pair = np.unique(
-            np.where(first, self.left, self.right).astype(np.int64) * self.n_items
-            + np.where(first, self.right, self.left),
-            return_inverse=True,
-        )
-        better = np.where(first, self.outcome, -self.outcome)
+        better = np.where(self.left < self.right, self.outcome, -self.outcome)
         return CrowdLabels.from_codes(
-            pair, self.worker, 1 - better.astype(np.int64), tasks=int(pair.max(initial=-1)) + 1,
+            self.graph.pair, self.worker, 1 - better.astype(np.int64), tasks=self.graph.n_pairs,
             workers=self.workers, classes=["first", "tie", "second"], on_duplicate="first",
         )  # fmt: skip
 

@@ -275,9 +275,7 @@ class ComparisonModel(KindModel[Comparisons]):
         known = (at >= 0) & (self.answers_per_item_[at] > 0)
         score = np.where(known, self.score_[at], np.nan)
         expected = np.tanh((score[answers.left] - score[answers.right]) / 2)
-        low, high = np.minimum(answers.left, answers.right), np.maximum(answers.left, answers.right)
-        question = low.astype(np.int64) * answers.n_items + high
-        said = answers.outcome.astype(np.float64)
+        question, said = answers.pair_keys, answers.outcome.astype(np.float64)
         if not answers.sided:  # winners and losers: nothing is known of sides, and all outcomes are alike
             return Agreement(answers.worker, question, np.where(np.isfinite(expected), said, np.nan), expected)
         found = signed_agreement(answers.worker, question, said, expected, answers.n_workers)

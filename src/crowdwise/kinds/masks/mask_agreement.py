@@ -27,10 +27,10 @@ def mask_agreement(model: MaskModel, answers: Masks) -> Agreement:
     """
     there = positions(answers.tasks, model._names["tasks"])
     known = (there >= 0) & (model.answers_per_task_[there] > 0)
-    size = answers.height[answers.task] * (1 << 32) + answers.width[answers.task]
-    other = another_question(answers.worker, answers.task, size)
+    frame = answers.height[answers.task] * (1 << 32) + answers.width[answers.task]
+    other = another_question(answers.worker, answers.task, frame)
     near, chance, lean = (np.full(answers.n_answers, np.nan) for _ in range(3))
-    for row in np.flatnonzero(known[answers.task]):
+    for row in np.flatnonzero(known[answers.task]).tolist():
         mask, soft = answers.mask(row), model._soft(int(there[answers.task[row]]))
         size, area = float(mask.sum()), float(soft.sum())
         total = max(size + area, 0.5)

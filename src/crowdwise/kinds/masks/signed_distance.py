@@ -182,7 +182,7 @@ class SignedDistance(DistanceModel):
     max_iter: int = 500
     tol: float = 1e-6
 
-    def _fit(self, answers: Masks, gold: dict[int, BoolArray] | None) -> Found:  # type: ignore[override]
+    def _fit(self, answers: Masks, gold: dict[int, BoolArray] | None) -> Found:
         outlines = list(_trace_outlines(answers, gold or {}))
         scale = _typical_distance(outlines)
         reach = max(REACH * scale, LEAST_REACH)

@@ -82,7 +82,7 @@ class Staple(RateModel):
     def _check(self) -> None:
         check_number("smoothing", self.smoothing, low=0)
 
-    def _fit(self, answers: Masks, gold: dict[int, BoolArray] | None) -> Found:  # type: ignore[override]
+    def _fit(self, answers: Masks, gold: dict[int, BoolArray] | None) -> Found:
         seen, share = find_patterns(answers, answers.worker, gold), share_inside_tasks(answers)
         prior = crowd_rates(seen, answers.n_tasks, self.smoothing)
         count, said = seen.count[seen.pattern], seen.inside.astype(np.float64)

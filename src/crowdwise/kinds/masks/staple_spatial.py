@@ -161,7 +161,7 @@ class StapleSpatial(RateModel):
         check_number("coupling", self.coupling, low=0, high=10)
         check_number("smoothing", self.smoothing, low=0)
 
-    def _fit(self, answers: Masks, gold: dict[int, BoolArray] | None) -> Found:  # type: ignore[override]
+    def _fit(self, answers: Masks, gold: dict[int, BoolArray] | None) -> Found:
         share, shapes = (
             share_inside_tasks(answers),
             list(zip(answers.height.tolist(), answers.width.tolist(), strict=True)),

@@ -120,7 +120,7 @@ class WeightedMajorityMask(WeightedVoteModel):
     max_iter: int = 100
     tol: float = 1e-6
 
-    def _fit(self, answers: Masks, gold: dict[int, BoolArray] | None) -> Found:  # type: ignore[override]
+    def _fit(self, answers: Masks, gold: dict[int, BoolArray] | None) -> Found:
         seen = find_patterns(answers, answers.worker, gold)
         weight, n_iter, converged = np.ones(answers.n_workers), 0, False
         while n_iter < self.max_iter and not converged:

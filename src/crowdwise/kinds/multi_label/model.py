@@ -151,7 +151,7 @@ class SetModel(KindModel[LabelSets]):
         near = _overlap(matched.member, expected[answers.task])
         chance = np.where(other < 0, 0.0, _overlap(matched.member, expected[other]))
         found = nearness_agreement(answers.worker, answers.task, near, chance)
-        lean = (matched.member - expected[answers.task]).sum(axis=1)
+        lean: FloatArray = (matched.member - expected[answers.task]).sum(axis=1)
         sides = ("names too few classes", "names too many classes")
         return replace(found, lean=lean, sides=sides, least_lean=LEAST_LEAN)
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from crowdwise.kinds.answer_table import open_table
 from crowdwise.kinds.answers import PairAnswers
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, InputWarning, listing, quote
 
 if TYPE_CHECKING:
@@ -96,6 +97,13 @@ class Similarities(PairAnswers):
             raise InputError("same must be 1 (the same) or 0 (different) in every answer.")
         columns["same"] = columns["same"].astype(np.bool_)
         return cls(**columns, table_kind=table_kind)._checked(on_duplicate)
+
+    def to_labels(self) -> CrowdLabels:
+        """Every pair as a task, whose classes are different and same."""
+        return CrowdLabels.from_codes(
+            self.graph.pair, self.worker, self.same.astype(np.int64), tasks=self.graph.n_pairs, workers=self.workers,
+            classes=SAID, on_duplicate="first",
+        )  # fmt: skip
 
     def _said_columns(self) -> dict[str, Any]:
         return {"same": pa.array(SAID).take(pa.array(self.same.astype(np.int64)))}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import betaincinv, expit
 
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
+from crowdwise.kinds.agreement import signed_agreement
 from crowdwise.kinds.model import Found, KindModel, check_level
 from crowdwise.kinds.similarity.answers import Similarities, read_similarities
 from crowdwise.kinds.similarity.gold_links import align_gold
@@ -16,6 +18,7 @@ from crowdwise.labels.table_output import native_table
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
+    from crowdwise.kinds.agreement import Agreement
     from crowdwise.kinds.similarity.gold_links import GoldLinks
     from crowdwise.kinds.similarity.pair_evidence import Evidence
     from crowdwise.labels.types import FloatArray, IntArray
@@ -198,6 +201,15 @@ class SimilarityModel(KindModel[Similarities]):
         rates, worker = self._known_rates(answers)
         says_same = chance * rates.same[worker] + (1 - chance) * rates.different[worker]
         return np.log(np.where(answers.same, says_same, 1 - says_same))
+
+    def _agreement(self, answers: Similarities) -> Agreement:
+        at = positions(answers.items, self._names["items"])
+        left, right = at[answers.left], at[answers.right]
+        known = (left >= 0) & (right >= 0) & (self.group_[left] == self.group_[right])
+        expected = np.where(known, 2 * self._chance_of_same(answers, answers.left, answers.right) - 1, np.nan)
+        said = np.where(answers.same, 1.0, -1.0)
+        found = signed_agreement(answers.worker, answers.pair_keys, said, expected, answers.n_workers)
+        return replace(found, lean=np.empty(0))  # sensitivity and specificity tell it apart
 
     def _predict_table(self, answers: Similarities) -> Any:
         """Items of new answers: those that the model knows keep their clusters, and others are placed among them."""

@@ -86,7 +86,7 @@ class AutoTexts(ChosenMethod):
         }
         return native_table(columns, self.table_kind_)
 
-    def _fit(self, answers: Texts, gold: list[str | None] | None) -> Found:  # type: ignore[override]
+    def _fit(self, answers: Texts, gold: list[str | None] | None) -> Found:
         chosen, means = 0, np.full(len(CANDIDATES), np.nan)
         if answers.n_answers >= FEWEST:
             tried = [place for place, each in enumerate(CANDIDATES) if self._applies(each, answers)]

@@ -179,7 +179,7 @@ class TextModel(KindModel[Texts]):
             )
         return self.distance
 
-    def _fit(self, answers: Texts, gold: list[str | None] | None) -> Found:  # type: ignore[override]
+    def _fit(self, answers: Texts, gold: list[str | None] | None) -> Found:
         n_workers, distance = answers.n_workers, self._measure()
         pairs = _pair_with_gold(answers, answers.worker, n_workers, gold, distance)
         chance = chance_distance(answers, distance)
