@@ -314,6 +314,6 @@ def _worker_variances(
     nothing: FloatArray = np.zeros(answers.n_workers)
     own = dict.fromkeys(("slope", "bias", "quality"), nothing)
     if names:
-        inverse: FloatArray = np.linalg.inv(information)
+        inverse: FloatArray = np.asarray(np.linalg.inv(information), np.float64)
         own |= {name: inverse[:, at, at] for at, name in enumerate(names)}
     return {f"worker_{name}_variance": values for name, values in own.items()}
