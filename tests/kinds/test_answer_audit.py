@@ -11,7 +11,7 @@ import pytest
 from crowdwise.audit.audit_answers import agreement_with_others, audit_answers
 from crowdwise.audit.identical_answers import find_equal_pairs
 from crowdwise.kinds import kind, simulate_comparisons, simulate_grades, simulate_values
-from crowdwise.kinds.agreement import number_agreement, signed_agreement
+from crowdwise.kinds.agreement import another_question, number_agreement, signed_agreement
 from crowdwise.kinds.values import Mean
 from crowdwise.labels.errors import InputError
 
@@ -146,3 +146,12 @@ def test_those_named_can_be_left_out() -> None:
     kept, out = audit_answers(turned, method="mean").prune()
     assert out == [5]
     assert set(np.unique(kept.worker)) == set(range(12)) - {5}
+
+
+def test_another_question_is_one_of_the_worker_and_alike() -> None:
+    worker = np.array([0, 0, 0, 1, 1, 2, 2, 0])
+    question = np.array([4, 4, 7, 4, 5, 9, 9, 8])
+    assert another_question(worker, question).tolist() == [7, 7, 8, 5, 4, -1, -1, 4]
+    alike = np.array([0, 0, 1, 0, 0, 0, 0, 0])
+    assert another_question(worker, question, alike).tolist() == [8, 8, -1, 5, 4, -1, -1, 4]
+    assert another_question(worker[:0], question[:0]).tolist() == []

@@ -57,8 +57,10 @@ class LabelKind(StrEnum):
     labels = "labels"
     comparisons = "comparisons"
     masks = "masks"
+    multi_label = "multi-label"
     ordinal = "ordinal"
     rankings = "rankings"
+    texts = "texts"
     values = "values"
 
 

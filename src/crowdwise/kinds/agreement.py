@@ -16,7 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["Agreement", "nearness_agreement", "number_agreement", "signed_agreement"]
+__all__ = ["Agreement", "another_question", "nearness_agreement", "number_agreement", "signed_agreement"]
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,31 @@ def nearness_agreement(worker: IntArray, question: IntArray, near: FloatArray, b
     """Of how near answers are to the consensus of their question (n,), and to that of another of the worker's."""
     gain = near - by_chance
     return Agreement(worker, question, gain, np.where(np.isfinite(gain), 1.0, np.nan))
+
+
+def another_question(worker: IntArray, question: IntArray, alike: IntArray | None = None) -> IntArray:
+    """For each answer another question that its worker answered (n,), the next one by number; -1 where there is none.
+
+    Parameters
+    ----------
+    alike : (n,)
+        Only questions with the same number here stand in for each other, as images of one size.
+    """
+    same = np.zeros(worker.size, np.int64) if alike is None else alike
+    order = np.lexsort((question, same, worker))
+    fresh = np.r_[True, (worker[order][1:] != worker[order][:-1]) | (same[order][1:] != same[order][:-1])]
+    starts = np.flatnonzero(fresh[: order.size])
+    group = np.cumsum(fresh[: order.size]) - 1
+    ends = np.r_[starts[1:], order.size]
+    # Questions are sorted within a worker: the next different one lies after all rows of this one, or at the start.
+    changes = np.r_[np.diff(question[order]) != 0, True] | np.r_[fresh[1:], True][: order.size]
+    after = np.flatnonzero(changes)
+    following = after[np.searchsorted(after, np.arange(order.size))] + 1
+    following = np.where(following >= ends[group], starts[group], following)
+    found: IntArray = np.full(worker.size, -1, np.int64)
+    found[order] = question[order[following]]
+    found[found == question] = -1
+    return found
 
 
 def _centre_by_worker(worker: IntArray, values: FloatArray, n_workers: int) -> FloatArray:

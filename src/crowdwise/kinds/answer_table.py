@@ -56,6 +56,17 @@ class AnswerTable:
         """A column of names as positions in its vocabulary, in order of first appearance."""
         return encode(self.columns[role], role, name=self.names[role], place=self.place, text=self.text)
 
+    def encode_task_answers(self) -> dict[str, Any]:
+        """The columns `task` and `worker` as positions, their vocabularies, and the kind of table for results."""
+        tasks, workers = self.encode("task"), self.encode("worker")
+        return {
+            "task": tasks.codes.astype(np.int32),
+            "worker": workers.codes.astype(np.int32),
+            "tasks": tasks.names,
+            "workers": workers.names,
+            "table_kind": self.table_kind,
+        }
+
     def encode_together(self, first: str, second: str) -> tuple[IntArray, IntArray, pa.Array]:
         """Two columns that name things of one sort, as positions in one vocabulary."""
         one, other = self.encode(first), self.encode(second)

@@ -27,14 +27,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, Duplicates, IntArray, TableKind
 
-__all__ = [
-    "Answers",
-    "PairAnswers",
-    "TaskAnswers",
-    "code_column",
-    "code_tasks_and_workers",
-    "names_or_numbers",
-]
+__all__ = ["Answers", "PairAnswers", "TaskAnswers", "code_column", "code_task_answers", "names_or_numbers"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -236,10 +229,10 @@ def code_column(codes: Any, names: pa.Array, what: str) -> IntArray:
     return checked
 
 
-def code_tasks_and_workers(
-    task: Any, worker: Any, tasks: Iterable[Any] | int, workers: Iterable[Any] | int, n_said: int, said: str
+def code_task_answers(
+    task: Any, worker: Any, n_said: int, *, said: str, tasks: Iterable[Any] | int, workers: Iterable[Any] | int
 ) -> dict[str, Any]:
-    """Codes and names of tasks and workers as `TaskAnswers` takes them, as many codes as there is said (`n_said`)."""
+    """The columns `task` and `worker` and their vocabularies, checked against each other and the number of answers."""
     names = names_or_numbers(tasks, "task"), names_or_numbers(workers, "worker")
     codes = code_column(task, names[0], "task"), code_column(worker, names[1], "worker")
     if not codes[0].size == codes[1].size == n_said:

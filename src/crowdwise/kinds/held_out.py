@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from crowdwise.kinds.model import KindModel
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["HeldOutScore", "choose_by_held_out", "held_out_folds", "score_held_out"]
+__all__ = ["HeldOutScore", "choose_by_held_out", "held_out_folds", "keep_unless_better", "score_held_out"]
 
 FOLDS = 5
 
@@ -71,3 +71,13 @@ def choose_by_held_out(models: Mapping[str, KindModel[Any]], answers: Answers) -
         error = float(apart.std(ddof=1) / np.sqrt(apart.size)) if apart.size > 1 else 0.0
         league.append(HeldOutScore(name, float(found.mean()), float(apart.mean()), error))
     return sorted(league, key=lambda each: -each.mean)
+
+
+def keep_unless_better(scores: list[FloatArray]) -> int:
+    """The first of several methods, unless a later one gains more than a standard error; `scores` are log-densities."""
+    best = 0
+    for number in range(1, len(scores)):
+        gain = scores[number] - scores[best]
+        if gain.mean() > gain.std() / np.sqrt(max(gain.size, 1)):
+            best = number
+    return best

@@ -32,12 +32,16 @@ A = TypeVar("A", bound=Answers)
 
 @dataclass(frozen=True)
 class Found:
-    """What a method found: its arrays by the names under which it saves them, and how its iterations went."""
+    """What a method found: its arrays by the names under which it saves them, and how its iterations went.
+
+    `names` are vocabularies that come of the fit and not of the answers.
+    """
 
     arrays: dict[str, FloatArray]
     objective: FloatArray = field(default_factory=lambda: np.empty(0))
     n_iter: int = 1
     converged: bool = True
+    names: dict[str, pa.Array] = field(default_factory=dict)
 
 
 class KindModel(Estimator, Generic[A]):
@@ -196,7 +200,10 @@ class KindModel(Estimator, Generic[A]):
         """Refuse what no fit could have saved, though each array by itself is as declared."""
 
     def _remember(self, answers: A, found: Found) -> None:
-        self._names = {name: as_vocabulary(getattr(answers, name), name) for name in self.vocabularies}
+        self._names = {
+            name: as_vocabulary(found.names[name] if name in found.names else getattr(answers, name), name)
+            for name in self.vocabularies
+        }
         self.table_kind_ = answers.table_kind
         self.answers_per_worker_ = answers.answers_per_worker.astype(np.int64)
         self.objective_, self.n_iter_ = np.asarray(found.objective, np.float64), int(found.n_iter)

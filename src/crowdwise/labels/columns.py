@@ -84,6 +84,7 @@ SYNONYMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "rank": (("rank",), ("position", "place")),
     "prompt": (("prompt",), ("promptid", "instruction", "conversation", "context")),
     "list": (("task",), ("taskid", "list", "listid", "ballot", "ballotid", "question", "query", "queryid")),
+    "labels": (("labels",), ("tags", "classes", "categories", "topics"), ("label", "tag", "category", "answer")),
     "text": (("text",), ("output", "translation", "transcription", "answer", "response", "summary")),
     "mask": (("mask",), ("masks", "polygon", "polygons", "rle", "outline", "segmentation", "maskfile", "maskpath")),
     "width": (("width",), ("imagewidth",)),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from crowdwise.kinds.answer_table import open_table
-from crowdwise.kinds.answers import TaskAnswers, code_tasks_and_workers
+from crowdwise.kinds.answers import TaskAnswers, code_task_answers
 from crowdwise.kinds.masks.image_files import SUFFIXES
 from crowdwise.kinds.masks.region_cells import as_mask_array, find_table_folder, read_regions
 from crowdwise.kinds.masks.run_lengths import encode_run_lengths
@@ -81,7 +81,7 @@ class Masks(TaskAnswers):
         mask
             An array (height, width) for each answer; what is not 0 is inside.
         """
-        coded = code_tasks_and_workers(task, worker, tasks, workers, len(mask), "mask")
+        coded = code_task_answers(task, worker, len(mask), said="mask", tasks=tasks, workers=workers)
         regions = []
         for row, each in enumerate(mask):
             try:
@@ -102,6 +102,12 @@ class Masks(TaskAnswers):
     def masks_of_task(self, task: int) -> list[BoolArray]:
         """The masks (height, width) of a task, in the order of its answers."""
         return [self.mask(row) for row in range(self.task_ptr[task], self.task_ptr[task + 1])]
+
+    def equality_columns(self) -> tuple[IntArray, IntArray]:
+        """The task, and a number for each different mask."""
+        said: dict[bytes, int] = {}
+        codes = [said.setdefault(self.mask(row).tobytes(), len(said)) for row in range(self.n_answers)]
+        return self.task, np.array(codes, np.int64)
 
     def _said_columns(self) -> dict[str, Any]:
         return {"rle": [encode_run_lengths(self.mask(row)) for row in range(self.n_answers)]}

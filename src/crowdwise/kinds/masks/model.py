@@ -11,6 +11,7 @@ from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.kinds.masks.answers import Masks, read_masks
 from crowdwise.kinds.masks.frame import MOST_PIXELS
 from crowdwise.kinds.masks.image_files import encode_png
+from crowdwise.kinds.masks.mask_agreement import mask_agreement
 from crowdwise.kinds.masks.metrics import expected_dice, soft_dice
 from crowdwise.kinds.masks.soft_levels import round_levels, unpack_levels
 from crowdwise.kinds.masks.truth import align_true_masks
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from crowdwise.kinds.agreement import Agreement
     from crowdwise.kinds.model import Found
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
@@ -223,6 +225,9 @@ class MaskModel(KindModel[Masks]):
     def _table_of_masks(self, tasks: pa.Array, area: FloatArray, confidence: FloatArray, counts: IntArray) -> Any:
         columns = {"task": tasks, "file": name_files(tasks), "area": area, "confidence": confidence}
         return native_table(columns | {"n_answers": counts}, self.table_kind_)
+
+    def _agreement(self, answers: Masks) -> Agreement:
+        return mask_agreement(self, answers)
 
     def _log_density(self, answers: Masks) -> FloatArray:
         worker = self._positions_of_workers(answers)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.kinds.answer_table import open_table
-from crowdwise.kinds.known_tasks import place_known_tasks
+from crowdwise.kinds.known_truth import place_known_tasks
 from crowdwise.kinds.masks.region_cells import as_mask_array, find_table_folder, read_regions
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.vocabulary import as_vocabulary

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.kinds.answer_table import LARGEST_VALUE, open_table
-from crowdwise.kinds.answers import TaskAnswers, code_tasks_and_workers
+from crowdwise.kinds.answers import TaskAnswers, code_task_answers
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError
 
@@ -77,8 +77,8 @@ class Values(TaskAnswers):
         # A comparison with what is not a number is false.
         if not (np.abs(numbers) <= LARGEST_VALUE).all():
             raise InputError("value holds what is no finite number. Leave those answers out.")
-        coded = code_tasks_and_workers(task, worker, tasks, workers, len(numbers), "value")
-        made = cls(**coded, value=numbers, coordinates=tuple(coordinates), table_kind=table_kind)
+        columns = code_task_answers(task, worker, len(numbers), said="value", tasks=tasks, workers=workers)
+        made = cls(**columns, value=numbers, coordinates=tuple(coordinates), table_kind=table_kind)
         return made._sorted(on_duplicate)
 
     @property
@@ -131,15 +131,7 @@ def read_values(
     given: dict[str, str | None] = {"task": task, "worker": worker}
     given |= {"value": value} if not isinstance(value, tuple | list) else {name: name for name in value}
     table = open_table(source, NEEDS, given)
-    tasks, workers = table.encode("task"), table.encode("worker")
     coordinates = tuple(several) if several else ("value",)
-    made = Values(
-        task=tasks.codes.astype(np.int32),
-        worker=workers.codes.astype(np.int32),
-        value=np.column_stack([table.read_numbers(name) for name in coordinates]),
-        tasks=tasks.names,
-        workers=workers.names,
-        coordinates=coordinates,
-        table_kind=table.table_kind,
-    )
+    numbers = np.column_stack([table.read_numbers(name) for name in coordinates])
+    made = Values(**table.encode_task_answers(), value=numbers, coordinates=coordinates)
     return made._sorted(on_duplicate, table.place)
