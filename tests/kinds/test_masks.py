@@ -367,6 +367,7 @@ def test_odd_crowds_have_finite_answers(method: Any, masks: list[Any]) -> None:
     assert np.isfinite(model.log_density(answers)).all()
     soft = model._soft(0)
     if len(masks) == 1:
+        assert "No task has two masks" in model.caveat()
         np.testing.assert_array_equal(soft > 0.5, masks[0])
     if len(masks) == 3:
         np.testing.assert_array_equal(soft > 0.5, masks[0] == 1)
@@ -418,6 +419,11 @@ def test_the_command_reads_a_table_of_paths(tmp_path: Path) -> None:
     ran = CliRunner().invoke(app, ["aggregate", str(tmp_path / "t.csv"), "--kind", "masks", "--json"])
     assert ran.exit_code == 0, ran.output
     assert '"method": "signed-distance"' in ran.stdout
+    named = (tmp_path / "t.csv").read_text().replace("image,annotator", "task,worker")
+    (tmp_path / "t.csv").write_text(named)  # known by its columns, and opened before its kind is known
+    ran = CliRunner().invoke(app, ["aggregate", str(tmp_path / "t.csv")])
+    assert ran.exit_code == 0, ran.output
+    assert "No task has two masks" not in ran.stdout
     truth = tmp_path / "truth.csv"
     truth.write_text("task,polygon,width,height\n1,2 2 6 2 6 5 2 5,8,7\n")
     ran = CliRunner().invoke(
