@@ -176,7 +176,7 @@ def test_workers_end_where_the_objective_is_highest() -> None:
         for each in true
     ]
     fit, hands, before = DistanceFit(outlines, 4), Hands(np.zeros(4), np.ones(4), 1.0), -np.inf
-    for _ in range(3000):
+    for _ in range(1200):
         value, _, following = fit.step(hands)
         assert value >= before - 1e-9
         before, hands = value, following

@@ -167,7 +167,7 @@ def test_second_answers_and_columns(tmp_path: Path) -> None:
         "width": [8, 8],
         "height": [7, 7],
     }
-    with pytest.raises(InputError, match="more than once"):
+    with pytest.raises(InputError, match="repeat an earlier one of the same worker"):
         read_masks(twice)
     last = read_masks(twice, on_duplicate="last")
     assert last.n_answers == 1
@@ -274,14 +274,19 @@ def test_intervals_of_the_default_hold_what_they_should() -> None:
 
 
 def test_soft_masks_are_calibrated_and_confidence_is_the_dice_to_expect() -> None:
-    made = simulate_masks(40, 10, random_state=5, **CROWD)
-    model = SignedDistance().fit(made.answers)
-    soft = np.array([each for _, each in model.soft_masks()])
-    true = np.array(made.region)
+    softs, truths, scores = [], [], []
+    for seed in range(10):  # a crowd draws too large or too small as a whole: one alone says little
+        made = simulate_masks(10, 10, random_state=seed, **CROWD)
+        model = SignedDistance().fit(made.answers)
+        softs += [each for _, each in model.soft_masks()]
+        truths += made.region
+        scores.append((model.confidence_.mean(), kind("masks").score(model, made.truth)["dice"]))
+    soft, true = np.array(softs), np.array(truths)
     for low, high in ((0.1, 0.4), (0.4, 0.6), (0.6, 0.9)):
         chosen = (soft > low) & (soft < high)
-        assert true[chosen].mean() == pytest.approx(soft[chosen].mean(), abs=0.08)
-    assert model.confidence_.mean() == pytest.approx(mean_dice(SignedDistance, made), abs=0.02)
+        assert true[chosen].mean() == pytest.approx(soft[chosen].mean(), abs=0.1)
+    said, found = np.mean(scores, axis=0)
+    assert said == pytest.approx(found, abs=0.02)
 
 
 def test_sharing_rates_over_images_is_better_than_staple_on_each() -> None:
@@ -328,10 +333,11 @@ def test_gold_that_does_not_fit() -> None:
 def test_new_tasks_by_known_workers_and_strangers(method: Any) -> None:
     made = simulate_masks(8, 6, random_state=4)
     model = method().fit(made.answers)
-    new = Masks.from_codes([0, 0], [0, 1], [SQUARE, SQUARE], tasks=["new"], workers=["stranger", 3])
+    region = np.hypot(*np.mgrid[-24:24, -24:24]) < 15
+    new = Masks.from_codes([0, 0], [0, 1], [region, region], tasks=["new"], workers=["stranger", 3])
     found = model.predict(new)
     assert found["task"].to_pylist() == ["new"]
-    assert dice_coefficient(next(model.soft_masks(new))[1] > 0.5, SQUARE) > 0.8
+    assert dice_coefficient(next(model.soft_masks(new))[1] > 0.5, region) > 0.8
     assert np.isfinite(model.log_density(new)).all()
     other = Masks.from_codes([0], [0], [SQUARE], tasks=[0], workers=[0])
     with pytest.raises(InputError, match="had 48 × 48 in the fit"):
@@ -361,6 +367,7 @@ def test_odd_crowds_have_finite_answers(method: Any, masks: list[Any]) -> None:
     assert np.isfinite(model.log_density(answers)).all()
     soft = model._soft(0)
     if len(masks) == 1:
+        assert "No task has two masks" in model.caveat()
         np.testing.assert_array_equal(soft > 0.5, masks[0])
     if len(masks) == 3:
         np.testing.assert_array_equal(soft > 0.5, masks[0] == 1)
@@ -412,6 +419,11 @@ def test_the_command_reads_a_table_of_paths(tmp_path: Path) -> None:
     ran = CliRunner().invoke(app, ["aggregate", str(tmp_path / "t.csv"), "--kind", "masks", "--json"])
     assert ran.exit_code == 0, ran.output
     assert '"method": "signed-distance"' in ran.stdout
+    named = (tmp_path / "t.csv").read_text().replace("image,annotator", "task,worker")
+    (tmp_path / "t.csv").write_text(named)  # known by its columns, and opened before its kind is known
+    ran = CliRunner().invoke(app, ["aggregate", str(tmp_path / "t.csv")])
+    assert ran.exit_code == 0, ran.output
+    assert "No task has two masks" not in ran.stdout
     truth = tmp_path / "truth.csv"
     truth.write_text("task,polygon,width,height\n1,2 2 6 2 6 5 2 5,8,7\n")
     ran = CliRunner().invoke(

@@ -79,6 +79,9 @@ def read_answers(kind: Kind, source: Any, files: LabelFiles) -> tuple[Answers, l
         if "classes" not in inspect.signature(kind.read).parameters:
             raise InputError(f"{kind.name} have no classes: leave --classes out.")
         more["classes"] = split_names(columns.classes)
+    folders = {Path(each).parent for each in files.files if each != "-"}
+    if len(folders) == 1 and "folder" in inspect.signature(kind.read).parameters:
+        more["folder"] = folders.pop()  # the table may be open already, and does not say where it was
     answers, notes = collect_warnings(
         InputWarning, lambda: kind.read(source, **given, **more, on_duplicate=columns.on_duplicate.value)
     )

@@ -11,7 +11,7 @@ import numpy as np
 from crowdwise.kinds.answer_table import open_table
 from crowdwise.kinds.answers import TaskAnswers, code_task_answers
 from crowdwise.kinds.masks.image_files import SUFFIXES
-from crowdwise.kinds.masks.region_cells import as_mask_array, read_regions
+from crowdwise.kinds.masks.region_cells import as_mask_array, find_table_folder, read_regions
 from crowdwise.kinds.masks.run_lengths import encode_run_lengths
 from crowdwise.labels.errors import InputError, quote
 
@@ -167,7 +167,7 @@ def read_masks(
     """
     if isinstance(source, Masks):
         return source
-    start = None if folder is None else Path(folder)
+    start = find_table_folder(source) if folder is None else Path(folder)
     only = source[0] if isinstance(source, list | tuple) and len(source) == 1 else source
     if isinstance(only, str | Path) and Path(only).is_dir():
         source, start = _list_images(Path(only)), Path(only)

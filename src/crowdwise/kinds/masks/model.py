@@ -136,6 +136,13 @@ class MaskModel(KindModel[Masks]):
         for name, (_, soft) in zip(name_files(self._names["tasks"]), self.soft_masks(), strict=True):
             (folder / name).write_bytes(encode_png(round_levels(soft)))
 
+    def caveat(self) -> str:
+        """What the answers cannot tell, as a sentence; empty where they can tell."""
+        self._check_fitted()
+        if (self.answers_per_task_ > 1).any():
+            return ""
+        return "No task has two masks: nothing here tells how well workers draw. Rates and confidences are a guess."
+
     # ---- what a method may give ---------------------------------------------------------------------------
 
     def _infer_soft(self, answers: Masks) -> Iterator[FloatArray]:

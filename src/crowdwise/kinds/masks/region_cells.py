@@ -22,9 +22,20 @@ if TYPE_CHECKING:
     from crowdwise.kinds.answer_table import AnswerTable
     from crowdwise.labels.types import BoolArray
 
-__all__ = ["as_mask_array", "read_regions"]
+__all__ = ["as_mask_array", "find_table_folder", "read_regions"]
 
 NUMBERS = re.compile(r"\s*[-+]?[\d.][\s\d.,;eE+\-]*[\s,;][\s\d.,;eE+\-]*")
+
+
+def find_table_folder(source: Any) -> Path | None:
+    """The folder of a table that is a file, or of several; None if they lie in several, the working directory if none.
+
+    >>> find_table_folder("project/masks.csv")
+    PosixPath('project')
+    """
+    files = source if isinstance(source, list | tuple) else [source]
+    folders = {Path(each).parent if isinstance(each, str | os.PathLike) else Path() for each in files}
+    return folders.pop() if len(folders) == 1 else None
 
 
 def read_regions(table: AnswerTable, folder: Path | None) -> Iterator[BoolArray]:
@@ -33,17 +44,16 @@ def read_regions(table: AnswerTable, folder: Path | None) -> Iterator[BoolArray]
     Parameters
     ----------
     folder
-        Where paths of images start; by default the folder of the table.
+        Where paths of images start; None where that is not one folder.
     """
     cells = _list_cells(table)
     sizes: list[Any] = [None] * len(cells)
     if "width" in table and "height" in table:
         sizes = list(zip(table.read_numbers("height").tolist(), table.read_numbers("width").tolist(), strict=True))
     runs = "rle" in table.names["mask"].casefold()
-    places = _Folders(table, folder)
     for row, (cell, size) in enumerate(zip(cells, sizes, strict=True)):
         try:
-            yield _read_cell(cell, size, places, runs=runs)
+            yield _read_cell(cell, size, folder, runs=runs)
         except InputError as error:
             shown = f" {quote(cell)}" if isinstance(cell, str) else ""
             end = "" if str(error).endswith(".") else "."
@@ -66,7 +76,7 @@ def as_mask_array(given: Any) -> BoolArray:
     return np.asarray(values != 0)
 
 
-def _read_cell(cell: Any, size: Any, places: _Folders, *, runs: bool) -> BoolArray:
+def _read_cell(cell: Any, size: Any, folder: Path | None, *, runs: bool) -> BoolArray:
     if isinstance(cell, np.ndarray) and cell.ndim == 2:
         return as_mask_array(cell)
     text = cell.strip() if isinstance(cell, str) else None
@@ -77,7 +87,7 @@ def _read_cell(cell: Any, size: Any, places: _Folders, *, runs: bool) -> BoolArr
         if size is None:
             raise InputError("a polygon needs the size of its image: give columns width and height")
         return fill_polygons(polygons, *check_frame(size))
-    return read_mask_file(places.find(text))
+    return read_mask_file(_find_image(text, folder))
 
 
 def _list_cells(table: AnswerTable) -> list[Any]:
@@ -97,25 +107,16 @@ def _list_cells(table: AnswerTable) -> list[Any]:
     return cells
 
 
-class _Folders:
-    """Finds images by the paths of a table, and refuses those that lead out of its folder."""
-
-    def __init__(self, table: AnswerTable, folder: Path | None) -> None:
-        parts = getattr(table.place, "parts", None) or [table.place]
-        files = [Path(part.origin) for part in parts]
-        parents = {file.parent for file in files} if all(file.is_file() for file in files) else {Path()}
-        self.folder = folder if folder is not None else min(parents) if len(parents) == 1 else None
-
-    def find(self, text: str) -> Path:
-        """The file that a cell names."""
-        if self.folder is None:
-            raise InputError("the tables lie in several folders. Read them one by one, or give folder=")
-        if "\0" in text:
-            raise InputError("a path has no zero bytes")
-        inside = os.path.normpath(text)
-        if Path(inside).is_absolute() or Path(inside).parts[0] == os.pardir:
-            raise InputError(
-                f"its path leads out of the folder {quote(str(self.folder))}. Keep images below the table, or give "
-                "folder= in read_masks"
-            )
-        return self.folder / inside
+def _find_image(text: str, folder: Path | None) -> Path:
+    """The file that a cell names; one that leads out of the folder is refused."""
+    if folder is None:
+        raise InputError("the tables lie in several folders. Read them one by one, or give folder= in read_masks")
+    if "\0" in text:
+        raise InputError("a path has no zero bytes")
+    inside = Path(os.path.normpath(text))
+    if inside.is_absolute() or inside.parts[:1] == (os.pardir,):
+        raise InputError(
+            f"its path leads out of the folder {quote(str(folder))}. Keep images below the table, or give folder= in "
+            "read_masks"
+        )
+    return folder / inside

@@ -195,16 +195,19 @@ class SignedDistance(DistanceModel):
         ]
         fit = DistanceFit(cut, answers.n_workers)
         start = Hands(np.zeros(answers.n_workers), np.full(answers.n_workers, scale**2), scale**2)
+        told = [each for each in cut if each.true is not None]
+        if told:  # what is known of workers goes before what they say of the rest
+            start = DistanceFit(told, answers.n_workers).step(start)[2]
         ended = climb([start], fit.step, max_iter=self.max_iter, tol=self.tol * answers.n_answers, name=self.slug)
         hands = ended.parameters
         shift = _shift_error(hands) if not gold else 0.0
-        error = np.hypot(_bias_errors(cut, hands), shift)
+        error = _bias_errors(cut, hands)
         share = mean_share_inside(answers)
         spread = np.zeros(answers.n_tasks)
         slips = _Slips(answers.n_workers)
 
         def fields() -> Iterator[FloatArray]:
-            found = _all_distances(answers, answers.worker, hands, error, reach, share)
+            found = _all_distances(answers, answers.worker, hands, np.append(error, shift), reach, share)
             for task, (distance, variance) in enumerate(found):
                 known = gold is not None and task in gold
                 field = np.clip(signed_distance(gold[task]), -reach, reach) if gold and known else distance
@@ -214,7 +217,7 @@ class SignedDistance(DistanceModel):
 
         levels = pack_levels(fields())
         arrays = {
-            "levels": levels, "bias": hands.bias, "bias_error": error, "variance": hands.variance,
+            "levels": levels, "bias": hands.bias, "bias_error": np.hypot(error, shift), "variance": hands.variance,
             "slip": slips.shares(), "distance_variance": spread, "reach": np.array([reach]),
             "shift_error": np.array([shift]),
         }  # fmt: skip
@@ -230,10 +233,14 @@ class SignedDistance(DistanceModel):
         return [np.asarray(ndtr((distance + shift * self.shift_error_[0]) / spread)) for shift in (0, -1, 1)]
 
     def _with_stranger(self) -> tuple[Hands, FloatArray, FloatArray]:
-        """How the workers draw, errors of their biases and slips; and last those of a stranger: the crowd's."""
+        """How workers draw, errors of their biases, and slips; a stranger, after the last, is the mean of the crowd.
+
+        Errors end in that of a bias which all have in common.
+        """
         counts = self.answers_per_worker_
         variance = np.append(self.variance_, np.average(self.variance_, weights=counts))
-        error = np.append(self.bias_error_, np.sqrt(np.average(self.bias_**2, weights=counts)))
+        own = np.sqrt(np.maximum(self.bias_error_**2 - self.shift_error_[0] ** 2, 0.0))
+        error = np.array([*own, np.sqrt(np.average(self.bias_**2, weights=counts)), self.shift_error_[0]])
         slip = np.concatenate([self.slip_, np.average(self.slip_, axis=0, weights=counts)[None]])
         return Hands(np.append(self.bias_, 0.0), variance, 0.0), error, slip
 
@@ -300,7 +307,13 @@ def _bias_errors(outlines: list[OutlineDistances], hands: Hands) -> FloatArray:
 def _all_distances(
     answers: Masks, worker: IntArray, hands: Hands, error: FloatArray, reach: float, share: float
 ) -> Iterator[tuple[FloatArray, float]]:
-    """Mean (height, width) and variance of φ, task by task; of a task without answers as the share inside has it."""
+    """Mean (height, width) and variance of φ, task by task; of a task without answers as the share inside has it.
+
+    Parameters
+    ----------
+    error
+        Standard errors of the biases, and last of one that all workers have in common.
+    """
     for task in range(answers.n_tasks):
         shape = int(answers.height[task]), int(answers.width[task])
         who = worker[answers.task_ptr[task] : answers.task_ptr[task + 1]]
@@ -312,7 +325,8 @@ def _all_distances(
         for mask, part, bias in zip(answers.masks_of_task(task), weight, hands.bias[who], strict=True):
             total += part * (np.clip(signed_distance(mask), -reach, reach) - bias)
         share_of = weight / weight.sum()
-        yield np.clip(total / weight.sum(), -reach, reach), float(1 / weight.sum() + share_of**2 @ error[who] ** 2)
+        variance = 1 / weight.sum() + share_of**2 @ error[who] ** 2 + error[-1] ** 2
+        yield np.clip(total / weight.sum(), -reach, reach), float(variance)
 
 
 class _Slips:

@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import entr
+from scipy.special import entr, expit
 
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimator_decorator import estimator
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crowdwise.kinds.masks.answers import Masks
+    from crowdwise.kinds.masks.pixel_rates import PseudoPixels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["StapleSpatial", "field_bound", "sweep"]
@@ -168,10 +169,7 @@ class StapleSpatial(RateModel):
         )
         prior = crowd_rates(find_patterns(answers, answers.worker), answers.n_tasks, self.smoothing)
         windows = [_whole(answers, task, gold) for task in range(answers.n_tasks)]
-        fields = [
-            gold[task].astype(np.float64) if gold and task in gold else _vote(window)
-            for task, window in enumerate(windows)
-        ]
+        start, fields = _start(answers, windows, gold or {}, share, prior)
 
         def step(rates: Rates) -> tuple[float, float, Rates]:
             value, edges = 0.0, []
@@ -190,7 +188,6 @@ class StapleSpatial(RateModel):
             value += log_prior(rates, prior)
             return value, value, following
 
-        start = first_rates(answers.n_workers)
         ended = climb([start], step, max_iter=self.max_iter, tol=self.tol * answers.n_answers, name=self.slug)
         rates = ended.parameters
         soft = (_place(field, window, shape) for field, window, shape in zip(fields, windows, shapes, strict=True))
@@ -203,12 +200,33 @@ class StapleSpatial(RateModel):
             window = _whole(answers, task, None)
             who = worker[answers.task_ptr[task] : answers.task_ptr[task + 1]]
             inside, outside = _log_densities(window, who, rates, float(share[task]))
-            field, odds = _vote(window), (inside - outside)[window.number]
+            odds = (inside - outside)[window.number]
+            field = np.asarray(expit(odds))
             for _ in range(LAST_SWEEPS):
                 before, field = field, sweep(field, odds, self.coupling)
                 if np.abs(field - before).max() < 1e-5:
                     break
             yield _place(field, window, (int(answers.height[task]), int(answers.width[task])))
+
+
+def _start(
+    answers: Masks, windows: list[Window], gold: dict[int, BoolArray], share: FloatArray, prior: PseudoPixels
+) -> tuple[Rates, list[FloatArray]]:
+    """Rates, those of known images where there are any, and fields from these rates without regard to neighbours."""
+    who = [answers.worker[answers.task_ptr[task] : answers.task_ptr[task + 1]] for task in range(answers.n_tasks)]
+    rates = first_rates(answers.n_workers)
+    if gold:
+        edges = [_count_edges(windows[task], true.astype(np.float64), who[task]) for task, true in gold.items()]
+        worker, here, there, said = (np.concatenate(each) for each in zip(*edges, strict=True))
+        rates = estimate_rates(worker, here, there, said, answers.n_workers, prior)
+    fields = []
+    for task, window in enumerate(windows):
+        if task in gold:
+            fields.append(gold[task].astype(np.float64))
+        else:
+            inside, outside = _log_densities(window, who[task], rates, float(share[task]))
+            fields.append(np.asarray(expit(inside - outside))[window.number])
+    return rates, fields
 
 
 def _whole(answers: Masks, task: int, gold: dict[int, BoolArray] | None) -> Window:
@@ -218,12 +236,6 @@ def _whole(answers: Masks, task: int, gold: dict[int, BoolArray] | None) -> Wind
         number, bits = number_pixels(masks, shape[0] * shape[1])
         return Window((slice(0, shape[0]), slice(0, shape[1])), number.reshape(shape), bits, 0)
     return open_window(masks, shape)
-
-
-def _vote(window: Window) -> FloatArray:
-    """Share of votes for each pixel of a window, drawn half a vote to the middle."""
-    votes: FloatArray = (window.bits.sum(axis=1) + 0.25) / (window.bits.shape[1] + 0.5)
-    return votes[window.number]
 
 
 def _log_densities(window: Window, who: IntArray, rates: Rates, share: float) -> tuple[FloatArray, FloatArray]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.kinds.answer_table import open_table, place_known
-from crowdwise.kinds.masks.region_cells import as_mask_array, read_regions
+from crowdwise.kinds.masks.region_cells import as_mask_array, find_table_folder, read_regions
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.vocabulary import as_vocabulary
 
@@ -41,7 +41,7 @@ def align_true_masks(source: Any, tasks: pa.Array, height: IntArray, width: IntA
             {"width": None, "height": None},
         )  # fmt: skip
         encoded = table.encode("task")
-        names, codes, regions = encoded.names, encoded.codes, read_regions(table, None)
+        names, codes, regions = encoded.names, encoded.codes, read_regions(table, find_table_folder(source))
     there = place_known(names, tasks, "task")[codes]
     found: dict[int, BoolArray] = {}
     for place, region in zip(there.tolist(), regions, strict=True):
