@@ -55,8 +55,10 @@ class LabelKind(StrEnum):
     """What the answers are; a test compares it with the kinds that there are."""
 
     labels = "labels"
+    boxes = "boxes"
     comparisons = "comparisons"
     ordinal = "ordinal"
+    points = "points"
     rankings = "rankings"
     values = "values"
 
