@@ -80,7 +80,9 @@ class AnswerTable:
             empty = _find_empty(column)
             if empty.all():
                 return np.full(len(column), np.nan)
-            column = pa.chunked_array([pc.if_else(pa.array(empty), column[int(np.argmin(empty))], column.combine_chunks())])
+            column = pa.chunked_array(
+                [pc.if_else(pa.array(empty), column[int(np.argmin(empty))], column.combine_chunks())]
+            )
         self._refuse(column.is_null(), role, "nothing", "Remove those rows, or fill them in.")
         if not any(
             is_kind(column.type) for is_kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)

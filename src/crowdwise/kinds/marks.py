@@ -89,8 +89,8 @@ class Marks(TaskAnswers):
         }
         if {each.size for each in codes.values()} != {len(places)}:
             raise InputError("task, worker, place and label must have the same length.")
-        cls._check_places(places, np.isfinite(places).all(axis=1), lambda rows: f"rows {rows[:5].tolist()}")
-        return _gather(
+        cls._check_places(places, _complete(places), lambda rows: f"rows {rows[:5].tolist()}")
+        made: Self = _gather(
             cls,
             codes,
             places,
@@ -101,6 +101,7 @@ class Marks(TaskAnswers):
             classes=kinds,
             table_kind=table_kind,
         )
+        return made
 
     @property
     def n_marks(self) -> int:
@@ -174,7 +175,7 @@ def open_marks(
     source: Any, needs: str, forms: Sequence[tuple[str, ...]], coordinates: Sequence[str] | None, **named: str | None
 ) -> tuple[AnswerTable, tuple[str, ...]]:
     """Open a table of marks; also say which of several sets of coordinate columns it has."""
-    columns = open_source(source, needs)
+    columns = source if isinstance(source, Columns) else open_source(source, needs)
     if not isinstance(columns, Columns):
         raise InputError(f"This is no table with named columns. {needs}")
     form = next((each for each in forms if all(candidates(role, columns.names) for role in each)), forms[0])
@@ -191,7 +192,7 @@ def open_marks(
 
 def read_marks(cls: type[Any], table: AnswerTable, place: FloatArray, on_duplicate: Duplicates) -> Any:
     """Marks of a kind from an opened table and the places (rows, D) of its rows, NaN where nothing was marked."""
-    marked: BoolArray = np.isfinite(place).all(axis=1)
+    marked = _complete(place)
     cls._check_places(place, marked, lambda rows: table.place.name_rows(rows.tolist()))
     tasks, workers = table.encode("task"), table.encode("worker")
     codes = {"task": tasks.codes.astype(np.int32), "worker": workers.codes.astype(np.int32)}
@@ -224,7 +225,7 @@ def _gather(
     """Rows of marks as answers, sorted by task; a mark given twice is refused or left out."""
     if on_duplicate not in ("error", "first", "last", "all"):
         raise InputError(f"on_duplicate is {quote(on_duplicate)}; it must be 'error', 'first', 'last' or 'all'.")
-    marked = np.isfinite(place).all(axis=1)
+    marked = _complete(place)
     edge = codes["task"].astype(np.int64) * max(len(names["workers"]), 1) + codes["worker"]
     _, first, inverse = np.unique(edge, return_index=True, return_inverse=True)
     rows = np.lexsort((np.arange(edge.size), first[inverse], codes["task"]))
@@ -255,6 +256,11 @@ def _gather(
     )
 
 
+def _complete(place: FloatArray) -> BoolArray:
+    """Which rows are marks: those without NaN or infinities (n,)."""
+    return np.asarray(np.isfinite(place).all(axis=1), np.bool_)
+
+
 def _repeated(edge: IntArray, place: FloatArray, label: IntArray, marked: BoolArray, earlier: bool) -> BoolArray:
     """Marks of one answer at the same place with the same label as one before (or after) them."""
     keys = np.column_stack([edge, label, place])
@@ -274,7 +280,7 @@ def open_true_marks(
     table = open_table(source, needs, {"task": None, **dict.fromkeys(cls.coordinates)}, {"class": None})
     tasks = table.encode("task")
     place = np.column_stack([table.read_numbers(name, may_be_empty=True) for name in cls.coordinates])
-    marked = np.isfinite(place).all(axis=1)
+    marked = _complete(place)
     cls._check_places(place, marked, lambda rows: table.place.name_rows(rows.tolist()))
     labels = _encode_labels(table, marked)
     return tasks.names, tasks.codes.astype(np.int64), place, labels

@@ -20,8 +20,8 @@ __all__ = ["Boxes", "read_boxes"]
 CORNERS = ("x_min", "y_min", "x_max", "y_max")
 SIDES = ("x", "y", "width", "height")
 NEEDS = (
-    "Boxes need the columns task, worker, x_min, y_min, x_max and y_max (or x, y, width and height), with a row for each "
-    "box; a row without coordinates says that the worker drew nothing."
+    "Boxes need the columns task, worker, x_min, y_min, x_max and y_max (or x, y, width and height), with a row for "
+    "each box; a row without coordinates says that the worker drew nothing."
 )
 
 
@@ -53,8 +53,8 @@ class Boxes(Marks):
         wrong = np.flatnonzero(marked & ~(place[:, 2:] > place[:, :2]).all(axis=1))
         if wrong.size:
             raise InputError(
-                f"Some boxes have no size or a negative one ({show(wrong)}): x_max must be above x_min, and y_max above "
-                "y_min. Mend or remove those rows."
+                f"Some boxes have no size or a negative one ({show(wrong)}): x_max must be above x_min, and y_max "
+                "above y_min. Mend or remove those rows."
             )
 
 

@@ -7,6 +7,7 @@ depend on where the answer's other marks go, so that the best assignment is the 
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,7 @@ def start_grouping(drawn: Drawn, together: float) -> Grouping:
     thing = np.zeros(drawn.task.size, np.int64)
     ends = np.searchsorted(drawn.task, np.arange(drawn.sizes[0] + 1))
     fresh = 0
-    for begin, end in zip(ends[:-1], ends[1:], strict=True):
+    for begin, end in itertools.pairwise(ends.tolist()):
         if begin < end:
             near = drawn.geometry.nearness(drawn.place[begin:end], drawn.place[begin:end])
             found = link_marks(near, drawn.answer[begin:end], together)
@@ -114,9 +115,7 @@ def regroup(drawn: Drawn, crowd: Crowd, grouping: Grouping, tasks: BoolArray) ->
     return Grouping(np.unique(thing, return_inverse=True)[1], careless, level), moved
 
 
-def _move_answers(
-    part: Drawn, state: _Task, thing: IntArray, careless: IntArray, level: IntArray, fresh: int
-) -> int:
+def _move_answers(part: Drawn, state: _Task, thing: IntArray, careless: IntArray, level: IntArray, fresh: int) -> int:
     """Move each answer of a task in turn, in place; returns the next free number of a thing."""
     alone, alone_careless, alone_level = _alone(state)
     told = part.sizes[1]
@@ -161,7 +160,10 @@ def _lay_out(
     part: Drawn, crowd: Crowd, careless: IntArray, level: IntArray, missed: tuple[FloatArray, FloatArray]
 ) -> _Task:
     ways = [
-        [mark_terms(part, crowd, np.full_like(careless, mark), np.full_like(level, coordinate)) for coordinate in (0, 1)]
+        [
+            mark_terms(part, crowd, np.full_like(careless, mark), np.full_like(level, coordinate))
+            for coordinate in (0, 1)
+        ]
         for mark in (0, 1)
     ]
     return _Task(mark_terms(part, crowd, careless, level), ways, missed, crowd, part.geometry)

@@ -14,7 +14,6 @@ from crowdwise.kinds.boxes.object_em import Things, expect_things, fit_objects, 
 
 if TYPE_CHECKING:
     from crowdwise.kinds.boxes.object_likelihood import Crowd, Drawn, Grouping
-    from crowdwise.kinds.boxes.truth import TrueMarks
     from crowdwise.kinds.marks import Marks
     from crowdwise.kinds.model import Found
     from crowdwise.labels.types import FloatArray
@@ -42,7 +41,7 @@ class ObjectEm(ObjectModel):
     def _fit(self, answers: Marks, gold: Any) -> Found:
         drawn = self._lay_out(answers, gold)
         ended = fit_objects(drawn, self.max_iter, self.tol * answers.n_answers, self.slug)
-        crowd, grouping = ended.parameters
+        crowd, grouping, _ = ended.parameters
         things = expect_things(drawn, crowd, grouping)
         return combine_found(self._found(drawn, crowd, grouping, things), ended)
 
@@ -72,7 +71,7 @@ class MarkClusters(ObjectModel):
     def _kept(self, confidence: FloatArray) -> Any:
         return confidence >= self.share - 1e-9
 
-    def _fit(self, answers: Marks, gold: TrueMarks | None) -> Found:
+    def _fit(self, answers: Marks, gold: Any) -> Found:
         drawn = self._lay_out(answers, gold)
         grouping = start_grouping(drawn, self._together(drawn))
         crowd = start_crowd(drawn, grouping)

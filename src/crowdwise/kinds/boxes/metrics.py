@@ -29,8 +29,8 @@ def score_boxes(model: ObjectModel, truth: Any, overlap: float = 0.5) -> dict[st
     Parameters
     ----------
     truth
-        A path or table with the columns task, x_min, y_min, x_max and y_max, or a mapping from task to its boxes. A task
-        without objects has a row without coordinates.
+        A path or table with the columns task, x_min, y_min, x_max and y_max, or a mapping from task to its boxes. A
+        task without objects has a row without coordinates.
     """
     found = score_objects(model, truth, intersection_over_union, overlap)
     found["mean_iou"] = found.pop("mean_nearness")
@@ -62,7 +62,9 @@ def score_objects(
         "f1": float(means[2]),
         "mean_nearness": float(matched.mean()) if matched.size else 0.0,
     }
-    return found | ({"label_accuracy": float(labels.mean())} if labels.size and len(model._names["classes"]) > 1 else {})
+    return found | (
+        {"label_accuracy": float(labels.mean())} if labels.size and len(model._names["classes"]) > 1 else {}
+    )
 
 
 def precision_recall(n_right: int, n_found: int, n_true: int) -> tuple[float, float, float]:
@@ -73,7 +75,7 @@ def precision_recall(n_right: int, n_found: int, n_true: int) -> tuple[float, fl
 
 
 def match_marks(nearness: FloatArray, least: float) -> tuple[Any, Any]:
-    """Rows and columns of the matching with the most pairs at least so near, of these the one that is nearest in all."""
+    """Rows and columns of the matching with the most pairs at least so near, of these the nearest in all."""
     enough = nearness >= least
     span = float(np.abs(nearness).max(initial=0.0)) * (min(nearness.shape, default=0) + 1) + 1.0
     one, other = linear_sum_assignment(np.where(enough, nearness + span, 0.0), maximize=True)

@@ -9,9 +9,9 @@
 
 Priors. Log-odds of workers are normal about the crowd's, with standard deviation 1; the crowd's about 1 (73 % of the
 objects drawn) and about -2.5 (8 % of the distractors). A worker's precision counts `PRECISION_STRENGTH` coordinates of
-a common worker, whose error is about a tenth of an object's size. One more task with one object and one distractor, five
-more objects of visibilities with a standard deviation of 1.5, and ten more labels of which eight are right. These keep
-estimates of small crowds finite; none was set by a truth.
+a common worker, whose error is about a tenth of an object's size. One more task with one object and one distractor,
+five more objects of visibilities with a standard deviation of 1.5, and ten more labels of which eight are right. These
+keep estimates of small crowds finite; none was set by a truth.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit, log_expit, logsumexp
+from scipy.special import expit, log_expit
 
 from crowdwise.fitting.em import Climb, climb
 from crowdwise.kinds.boxes.grouping import regroup, start_grouping
@@ -33,6 +33,7 @@ from crowdwise.kinds.boxes.object_likelihood import (
     Grouping,
     log_likelihood,
     log_places,
+    log_sum_exp,
     mark_terms,
     missed_by_all,
     sum_terms,
@@ -42,7 +43,7 @@ from crowdwise.kinds.boxes.object_likelihood import (
 )
 
 if TYPE_CHECKING:
-    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["Things", "expect_things", "fit_objects", "group_marks", "improve", "objective", "start_crowd"]
 
@@ -128,11 +129,11 @@ def expect_things(drawn: Drawn, crowd: Crowd, grouping: Grouping) -> Things:
     return Things(
         task=task,
         confidence=expit(found.log_object - found.log_distractor),
-        levels=np.exp(found.levels - logsumexp(found.levels, axis=1, keepdims=True)),
+        levels=np.exp(found.levels - log_sum_exp(found.levels)[:, None]),
         place=weighed[..., 2] / weighed[..., 0],
         variance=size**2 / weighed[..., 0],
         size=size,
-        label=np.exp(labels - logsumexp(labels, axis=1, keepdims=True)),
+        label=np.exp(labels - log_sum_exp(labels)[:, None]),
         unseen=crowd.objects * visibility_shares(crowd.spread) * np.exp(missed[0]),
         unseen_distractors=crowd.distractors * np.exp(missed[1]),
     )
@@ -177,12 +178,14 @@ def worker_counts(
     np.add.at(seen, drawn.worker, real[grouping.thing])
     np.add.at(total, drawn.answer_worker, met[drawn.answer_task])
     false_met = things.unseen_distractors + np.bincount(things.task, 1 - things.confidence, n_tasks)
-    false_seen = np.bincount(drawn.worker, 1 - things.confidence[grouping.thing], n_workers + 1)
-    false_total = np.bincount(drawn.answer_worker, false_met[drawn.answer_task], n_workers + 1)
+    false_seen = np.bincount(drawn.worker, 1 - things.confidence[grouping.thing], n_workers + 1).astype(np.float64)
+    false_total = np.bincount(drawn.answer_worker, false_met[drawn.answer_task], n_workers + 1).astype(np.float64)
     return seen[:-1], total[:-1], false_seen[:-1, None], false_total[:-1, None]
 
 
-def raise_log_odds(start: FloatArray, seen: FloatArray, total: FloatArray, mean: float, offset: FloatArray) -> FloatArray:
+def raise_log_odds(
+    start: FloatArray, seen: FloatArray, total: FloatArray, mean: float, offset: FloatArray
+) -> FloatArray:
     """Log-odds (M,) of drawing, by Newton's steps, each halved until it does not lower what they raise."""
 
     def value(at: FloatArray) -> FloatArray:
@@ -227,7 +230,7 @@ def estimate_precisions(drawn: Drawn, things: Things, grouping: Grouping, usual:
 
 def coordinates_drawn(drawn: Drawn) -> FloatArray:
     """Number of coordinates that each worker gave (M,)."""
-    counts: FloatArray = np.bincount(drawn.worker, minlength=drawn.sizes[1] + 1)[:-1] * float(drawn.place.shape[1])
+    counts: FloatArray = np.float64(drawn.place.shape[1]) * np.bincount(drawn.worker, minlength=drawn.sizes[1] + 1)[:-1]
     return counts
 
 
@@ -283,20 +286,25 @@ def objective(drawn: Drawn, crowd: Crowd, grouping: Grouping) -> float:
     return log_likelihood(drawn, crowd, grouping) + log_prior(crowd)
 
 
-def fit_objects(drawn: Drawn, max_iter: int, tol: float, name: str) -> Climb[tuple[Crowd, Grouping]]:
-    """Parameters and grouping: some steps of EM, and one move of every answer, in turn."""
+def fit_objects(drawn: Drawn, max_iter: int, tol: float, name: str) -> Climb[tuple[Crowd, Grouping, BoolArray]]:
+    """Parameters, grouping, and the tasks to look at next: some steps of EM and one move of every answer, in turn.
+
+    Answers of tasks in which nothing was moved are left alone as long as there are others.
+    """
     every = np.ones(drawn.sizes[0], np.bool_)
 
-    def step(now: tuple[Crowd, Grouping]) -> tuple[float, float, tuple[Crowd, Grouping]]:
-        crowd, grouping = now
+    def step(now: tuple[Crowd, Grouping, BoolArray]) -> tuple[float, float, tuple[Crowd, Grouping, BoolArray]]:
+        crowd, grouping, active = now
         value = objective(drawn, crowd, grouping)
         for _ in range(EM_STEPS):
             crowd = improve(drawn, crowd, grouping)
-        grouping, _ = regroup(drawn, crowd, grouping, every)
-        return value, value, (crowd, grouping)
+        grouping, moved = regroup(drawn, crowd, grouping, active)
+        if not moved.any() and not active.all():
+            grouping, moved = regroup(drawn, crowd, grouping, every)
+        return value, value, (crowd, grouping, moved if moved.any() else every)
 
     first = start_grouping(drawn, drawn.geometry.together)
-    return climb([(start_crowd(drawn, first), first)], step, max_iter=max_iter, tol=tol, name=name)
+    return climb([(start_crowd(drawn, first), first, every)], step, max_iter=max_iter, tol=tol, name=name)
 
 
 def group_marks(drawn: Drawn, crowd: Crowd) -> Grouping:

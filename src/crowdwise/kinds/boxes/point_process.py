@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 
-from crowdwise.kinds.boxes.object_likelihood import FACTOR, LEVELS, LOG_SHARES, Crowd, visibility_shares
+from crowdwise.kinds.boxes.object_likelihood import FACTOR, LEVELS, LOG_SHARES, Crowd, log_sum_exp, visibility_shares
 
 if TYPE_CHECKING:
     from crowdwise.kinds.boxes.geometry import Geometry
@@ -53,7 +53,7 @@ def log_density_of_answers(
             near = near + np.log(right * accuracy + (1 - right) * (1 - accuracy) / (n_classes - 1))
         far = np.log(max(expected, 1e-300)) + anywhere[marks] + np.log(crowd.label_share)[label]
         parts = np.concatenate([near + np.log(np.maximum(chance, 1e-300)), far[:, None]], axis=1)
-        found[each] = logsumexp(parts, axis=1).sum() - expected - chance.sum()
+        found[each] = log_sum_exp(parts).sum() - expected - chance.sum()
         found[each] -= parts.shape[0] * answers.place.shape[1] * np.log(geometry.unit)
     return found
 

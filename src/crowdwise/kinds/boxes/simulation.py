@@ -96,8 +96,8 @@ def simulate_boxes(
 
     ranges = {"miss_rate": miss_rate, "false_positives": false_positives, "error": error}
     return simulate_objects(
-        Boxes, generator, place, size, (n_tasks, n_workers, answers_per_task, n_classes), (objects, distractors), ranges,
-        spread, careless,
+        Boxes, generator, place, size, (n_tasks, n_workers, answers_per_task, n_classes), (objects, distractors),
+        ranges, spread, careless,
     )  # fmt: skip
 
 
@@ -118,7 +118,7 @@ def simulate_objects(
     draw = np.array([_log_odds_of(1 - rate, spread) for rate in drawn["miss_rate"]])
     rows: list[tuple[int, int, FloatArray, int]] = []
     truth: dict[str, list[Any]] = {"task": [], **{name: [] for name in marks.coordinates}}
-    true_label = []
+    true_label: list[Any] = []
     for task in range(n_tasks):
         n_objects, n_distractors = generator.poisson(rates)
         where = place(n_objects + n_distractors)
@@ -141,9 +141,11 @@ def simulate_objects(
             rows += [(task, int(worker), one, int(kind)) for one, kind in zip(said, named, strict=True)]
             if not seen.size:
                 rows.append((task, int(worker), np.full(len(marks.coordinates), np.nan), 0))
-    task, worker, places, labels = (np.array(each) for each in zip(*rows, strict=True))
-    several = {"label": labels, "classes": [f"class {k}" for k in range(n_classes)]} if n_classes > 1 else {}
-    answers = marks.from_codes(task, worker, places, tasks=n_tasks, workers=n_workers, **several)
+    tasks, workers, places, labels = (np.array(each) for each in zip(*rows, strict=True))
+    several: dict[str, Any] = {"label": labels, "classes": [f"class {k}" for k in range(n_classes)]}
+    answers = marks.from_codes(
+        tasks, workers, places, tasks=n_tasks, workers=n_workers, **(several if n_classes > 1 else {})
+    )
     known = pa.table({name: pa.array(values) for name, values in truth.items()})
     if n_classes > 1:
         names = pa.array([None if k is None else f"class {k}" for k in true_label])

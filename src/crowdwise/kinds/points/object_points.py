@@ -8,13 +8,13 @@ import numpy as np
 
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.parameter_checks import check_number
-from crowdwise.kinds.boxes.geometry import Geometry
 from crowdwise.kinds.boxes.methods import MarkClusters, ObjectEm
 from crowdwise.kinds.boxes.model import ObjectModel
 from crowdwise.kinds.points.answers import Points, read_points
 from crowdwise.kinds.points.geometry import PointGeometry
 
 if TYPE_CHECKING:
+    from crowdwise.kinds.boxes.geometry import Geometry
     from crowdwise.kinds.boxes.object_likelihood import Drawn
     from crowdwise.kinds.marks import Marks
 
@@ -85,7 +85,7 @@ class PointClusters(PointModel, MarkClusters):
     slug = "distance-clusters"
 
     distance: Any = "auto"
-    share: float = 0.2
+    share: float = 0.5
 
     def _check(self) -> None:
         super()._check()
