@@ -56,9 +56,11 @@ def find_kind_of_files(files: LabelFiles) -> Kind | None:
     if not can_be_opened_twice(files):
         return None
     opened = open_source(files.files)
-    if not isinstance(opened, Columns) or set(ROLES) <= set(opened.names):
+    if not isinstance(opened, Columns):
         return None
-    return find_kind(opened.names)
+    found = find_kind(opened.names)
+    labels_of_tasks = set(ROLES) <= set(opened.names) and not (found is not None and found.labelled)
+    return None if labels_of_tasks else found
 
 
 def can_be_opened_twice(files: LabelFiles) -> bool:

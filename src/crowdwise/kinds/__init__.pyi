@@ -1,3 +1,6 @@
+from .boxes.answers import Boxes as Boxes
+from .boxes.answers import read_boxes as read_boxes
+from .boxes.simulation import simulate_boxes as simulate_boxes
 from .comparisons.answers import Comparisons as Comparisons
 from .comparisons.answers import read_comparisons as read_comparisons
 from .comparisons.simulation import simulate_comparisons as simulate_comparisons
@@ -15,6 +18,9 @@ from .multi_label.simulation import simulate_label_sets as simulate_label_sets
 from .ordinal.answers import Grades as Grades
 from .ordinal.answers import read_grades as read_grades
 from .ordinal.simulation import simulate_grades as simulate_grades
+from .points.answers import Points as Points
+from .points.answers import read_points as read_points
+from .points.simulation import simulate_points as simulate_points
 from .rankings.answers import Rankings as Rankings
 from .rankings.answers import read_rankings as read_rankings
 from .rankings.simulation import simulate_rankings as simulate_rankings

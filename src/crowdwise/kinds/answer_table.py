@@ -79,14 +79,25 @@ class AnswerTable:
         encoded = self.encode(role)
         return encoded, place_known(encoded.names, names, noun)[encoded.codes]
 
-    def read_numbers(self, role: str) -> FloatArray:
-        """A column of finite numbers (n,); words, missing values and infinities are refused with their rows."""
+    def read_numbers(self, role: str, *, may_be_empty: bool = False) -> FloatArray:
+        """A column of finite numbers (n,); words, missing values and infinities are refused with their rows.
+
+        Where cells may be empty, those are NaN.
+        """
         column, name = self.columns[role], self.names[role]
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if pa.types.is_boolean(column.type) or pa.types.is_temporal(column.type) or pa.types.is_nested(column.type):
             raise InputError(
                 f"{self.place.origin}: column {quote(name)} holds {column.type} in place of numbers. Give numbers."
+            )
+        empty = np.zeros(len(column), np.bool_)
+        if may_be_empty:
+            empty = _find_empty(column)
+            if empty.all():
+                return np.full(len(column), np.nan)
+            column = pa.chunked_array(
+                [pc.if_else(pa.array(empty), column[int(np.argmin(empty))], column.combine_chunks())]
             )
         self._refuse(column.is_null(), role, "nothing", "Remove those rows, or fill them in.")
         if not any(
@@ -100,7 +111,7 @@ class AnswerTable:
         values: FloatArray = column.cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
         # A comparison with what is not a number is false.
         self._refuse(~(np.abs(values) <= LARGEST_VALUE), role, "no finite numbers", "Remove those rows, or mend them.")
-        return values + 0.0  # -0.0 is 0.0
+        return np.where(empty, np.nan, values + 0.0)  # -0.0 is 0.0
 
     def read_texts(self, role: str) -> pa.Array:
         """A column of texts (n,); missing and empty ones are refused with their rows."""
@@ -115,6 +126,17 @@ class AnswerTable:
         if mask.any():
             rows = self.place.name_rows(np.flatnonzero(mask).tolist())
             raise InputError(f"Column {quote(self.names[role])} holds {what} ({rows}). {remedy}")
+
+
+def _find_empty(column: pa.ChunkedArray) -> BoolArray:
+    """Which cells hold nothing: no value, blank text, or a NaN."""
+    found = column.is_null()
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        found = pc.or_(found, pc.fill_null(pc.equal(pc.utf8_trim_whitespace(column), ""), True))
+    if pa.types.is_floating(column.type):
+        found = column.is_null(nan_is_null=True)
+    mask: BoolArray = found.to_numpy()
+    return mask
 
 
 def open_table(

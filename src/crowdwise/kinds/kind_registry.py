@@ -63,6 +63,8 @@ class Kind:
         Module and function of `read`, `score` and `simulate`, imported when first used.
     shown
         Columns of the consensus that a terminal shows, and of the workers.
+    labelled
+        Whether answers may have a column label besides: task, worker and label are then no labels of tasks.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Kind:
     scorer: str
     simulator: str
     shown: tuple[tuple[str, ...], tuple[str, ...]]
+    labelled: bool = False
 
     @property
     def read(self) -> Callable[..., Answers]:
