@@ -14,6 +14,7 @@ from rich.text import Text
 from crowdwise.cli import console_tables, fitted_model_output, output_files
 from crowdwise.cli.label_files import collect_warnings, split_names
 from crowdwise.cli.terminal_names import display_name, quote_command
+from crowdwise.cli.write_back import find_written_format, write_consensus_back
 from crowdwise.labels.errors import InputError, InputWarning
 
 if TYPE_CHECKING:
@@ -69,15 +70,17 @@ class KindResult:
 
 def find_kind_of_files(files: LabelFiles) -> Kind | None:
     """The kind that --kind or the columns of the files tell; None for labels, and for pipes."""
-    from crowdwise.kinds.kind_registry import find_kind, kind
+    from crowdwise.kinds.kind_registry import find_kind, find_kind_of_export, kind
     from crowdwise.labels.columns import ROLES, Columns
     from crowdwise.labels.read import open_source
 
     if files.columns.kind is not None:
         return None if files.columns.kind.value == "labels" else kind(files.columns.kind.value)
+    if files.export is not None:
+        return find_kind_of_export(files.export)
     if not can_be_opened_twice(files):
         return None
-    opened = open_source(files.files)
+    opened = open_source(files.opened)
     if not isinstance(opened, Columns) or set(ROLES) <= set(opened.names):
         return None
     return find_kind(opened.names)
@@ -92,7 +95,7 @@ def describe_answers(kind: Kind, files: LabelFiles) -> tuple[str, dict[str, Any]
     """Sizes of answers of a kind, as a sentence and as facts, and what the reader warns of."""
     from crowdwise.labels.describe import Spread
 
-    answers, notes = read_answers(kind, files.files, files)
+    answers, notes = read_answers(kind, files.opened, files)
     facts: dict[str, Any] = {"kind": kind.name, "n_answers": answers.n_answers, "n_workers": answers.n_workers}
     for things in ("task", "item"):
         if hasattr(answers, f"answers_per_{things}"):
@@ -140,8 +143,12 @@ def aggregate_answers(
         raise InputError(f"{kind.name} take no --{refused[0].replace('_', '-')}. Leave it out.")
     if options.write_dpo is not None and kind.name != "comparisons":
         raise InputError(f"--write-dpo takes comparisons, and these are {kind.name}. Leave it out.")
+    if options.write_back is not None:
+        find_written_format(files)
     answers, read = read_answers(kind, source, files)
-    result = _fit(kind, answers, options, [*notes, *read])
+    result = _fit(kind, answers, files, options, [*notes, *read])
+    if options.write_back is not None:
+        write_consensus_back(files, result.consensus, options.write_back)
     if place is not None:
         output_files.write_results(result, place)
     if options.write_dpo is not None:
@@ -154,7 +161,7 @@ def aggregate_answers(
         _print_page(result, files, place)
 
 
-def _fit(kind: Kind, answers: Answers, options: AggregateOptions, notes: list[str]) -> KindResult:
+def _fit(kind: Kind, answers: Answers, files: LabelFiles, options: AggregateOptions, notes: list[str]) -> KindResult:
     from crowdwise.fitting.em import StillImproving
 
     model: Any = kind.method(None if options.method == "auto" else options.method).load()()
@@ -167,7 +174,7 @@ def _fit(kind: Kind, answers: Answers, options: AggregateOptions, notes: list[st
     started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StillImproving)  # said as a note
-        model.fit(answers, options.gold)
+        model.fit(answers, files.find_gold(model) if options.gold is None else options.gold)
     seconds = time.perf_counter() - started
     consensus, workers = model.consensus(), model.workers()
     return KindResult(

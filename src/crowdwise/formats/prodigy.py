@@ -163,4 +163,12 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-FORMAT = Format("Prodigy", find_answers)
+FORMAT = Format(
+    slug="prodigy",
+    name="Prodigy",
+    files="JSON lines",
+    kinds=("labels",),
+    recognises=lambda _: False,
+    read=lambda *_: None,
+    find_answers=find_answers,
+)
