@@ -80,6 +80,15 @@ class QuestionAnswers:
         for row in rows or (self._nothing(),):
             self.predictions.add(task, model, *row, score)
 
+    def take_single(self, single: QuestionAnswers) -> None:
+        """Take the answers to the same question that hold one label each."""
+        self.n_answers += single.n_answers
+        self.n_anchored += single.n_anchored
+        for name in ("answers", "gold", "predictions"):
+            target = getattr(self, name)
+            for row in getattr(single, name).to_table().to_pylist():
+                target.add(*([value] if column == "label" else value for column, value in row.items()))
+
     def _nothing(self) -> tuple[None, ...]:
         return (None,) * len(KIND_COLUMNS[self.kind])
 
@@ -117,7 +126,14 @@ class AnswerCollector:
         return found
 
     def finish(self) -> None:
-        """Give every answer in which nothing was marked to the questions about spans, boxes and masks."""
+        """Put together what only the whole file tells.
+
+        Where some answers to a question hold several choices, the others are lists of one. Answers in which nothing was
+        marked count for the questions about spans, boxes and masks.
+        """
+        for name, kind in list(self.questions):
+            if kind == "multi-label" and (name, "labels") in self.questions:
+                self.questions[name, kind].take_single(self.questions.pop((name, "labels")))
         marked = [each for each in self.questions.values() if each.kind in MARKED]
         if marked and len(self.unmarked):
             rows = self.unmarked.to_table()

@@ -28,7 +28,7 @@ from crowdwise.formats.answer_collector import MARKED
 from crowdwise.formats.answer_columns import GrowingTable
 from crowdwise.formats.consensus_answers import AGENT
 from crowdwise.formats.export_format import Format
-from crowdwise.formats.label_studio_results import join_single_choices, question_of_result, read_result
+from crowdwise.formats.label_studio_results import question_of_result, read_result
 from crowdwise.formats.label_studio_tables import is_flat_export, read_flat_export
 from crowdwise.labels.errors import InputError, listing, quote
 
@@ -65,7 +65,6 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
         ids.add(task["id"], records.number)
         _read_task(task, found, lambda: records.where)  # noqa: B023 (called at once)
     _refuse_repeated_tasks(ids.to_table(), files.origin)
-    join_single_choices(found)
 
 
 def _read_task(task: Mapping[str, Any], found: AnswerCollector, where: Callable[[], str]) -> None:

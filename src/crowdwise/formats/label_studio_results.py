@@ -25,9 +25,9 @@ from crowdwise.labels.errors import InputError, quote
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from crowdwise.formats.answer_collector import AnswerCollector, QuestionAnswers
+    from crowdwise.formats.answer_collector import AnswerCollector
 
-__all__ = ["Rows", "join_single_choices", "question_of_result", "read_result", "type_of_value"]
+__all__ = ["Rows", "question_of_result", "read_result", "type_of_value"]
 
 Rows = list[tuple[Any, ...]]
 KEYS = {"pairwise": "selected", "textarea": "text", "hypertextlabels": "hypertextlabels"}  # type → field of its value
@@ -158,20 +158,3 @@ def question_of_result(result: Mapping[str, Any], where: Callable[[], str]) -> s
     if not isinstance(name, str) or not name:
         raise InputError(f"{where()}: a result has no 'from_name', which says what was asked. Export the file again.")
     return name
-
-
-def join_single_choices(found: AnswerCollector) -> None:
-    """Where some answers to a question hold several choices, give the others as lists of one."""
-    for name, kind in list(found.questions):
-        if kind == "multi-label" and (name, "labels") in found.questions:
-            single, several = found.questions.pop((name, "labels")), found.questions[name, kind]
-            several.n_answers += single.n_answers
-            several.n_anchored += single.n_anchored
-            _copy_rows(single, several)
-
-
-def _copy_rows(single: QuestionAnswers, several: QuestionAnswers) -> None:
-    for name in ("answers", "gold", "predictions"):
-        target = getattr(several, name)
-        for row in getattr(single, name).to_table().to_pylist():
-            target.add(*([value] if column == "label" else value for column, value in row.items()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.formats.json_records import parse_json_text
-from crowdwise.formats.label_studio_results import join_single_choices, read_result, type_of_value
+from crowdwise.formats.label_studio_results import read_result, type_of_value
 from crowdwise.labels.errors import InputError, listing
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ def read_flat_export(files: ExportFiles, found: AnswerCollector) -> None:
         asked = _questions_of_table(files)
         for number, row in enumerate(_rows(files), 1):
             _read_row(row, asked, found, lambda: f"{files.origin}, annotation {number}")  # noqa: B023
-    join_single_choices(found)
 
 
 def _read_row(row: Mapping[str, Any], asked: list[str], found: AnswerCollector, where: Callable[[], str]) -> None:
