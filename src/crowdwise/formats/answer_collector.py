@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
+
 from crowdwise.formats.answer_columns import GrowingTable
 from crowdwise.labels.attributes import MOST_VALUES
+from crowdwise.labels.errors import InputError, listing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,10 +116,15 @@ class AnswerCollector:
         self.skipped = GrowingTable("task", "worker")
         self.drafts = GrowingTable("task", "worker")
         self.unmarked = GrowingTable("task", "worker")
+        self._once = GrowingTable("task", "record")
         self.left_out: Counter[str] = Counter()
         self.notes: list[str] = []
         self.tasks, self.workers = _Attributes("task"), _Attributes("worker")
         self.text = False  # names were read from text, so that integers are to be recognised
+
+    def add_task(self, name: Any, record: int) -> None:
+        """Take note of a task that stands once in the file, with the number of its record."""
+        self._once.add(name, record)
 
     def question(self, name: str, kind: str, **details: Any) -> QuestionAnswers:
         """The answers to a question, begun where it was not met before."""
@@ -125,8 +133,8 @@ class AnswerCollector:
             found = self.questions[name, kind] = QuestionAnswers(name, kind, details)
         return found
 
-    def finish(self) -> None:
-        """Put together what only the whole file tells.
+    def finish(self, origin: str) -> None:
+        """Put together what only the whole file tells, and refuse a task that stands in it twice.
 
         Where some answers to a question hold several choices, the others are lists of one. Answers in which nothing was
         marked count for the questions about spans, boxes and masks.
@@ -134,12 +142,25 @@ class AnswerCollector:
         for name, kind in list(self.questions):
             if kind == "multi-label" and (name, "labels") in self.questions:
                 self.questions[name, kind].take_single(self.questions.pop((name, "labels")))
+        self._refuse_repeated_tasks(origin)
         marked = [each for each in self.questions.values() if each.kind in MARKED]
         if marked and len(self.unmarked):
             rows = self.unmarked.to_table()
             for task, worker in zip(rows["task"].to_pylist(), rows["worker"].to_pylist(), strict=True):
                 for each in marked:
                     each.add(task, worker)
+
+    def _refuse_repeated_tasks(self, origin: str) -> None:
+        met = self._once.to_table()
+        counts = pc.value_counts(met["task"].combine_chunks()) if met.num_rows else None
+        if counts is None or len(counts) == met.num_rows:
+            return
+        repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values").to_pylist()
+        records = met.filter(pc.equal(met["task"], repeated[0]))["record"].to_pylist()
+        raise InputError(
+            f"{origin} holds task {listing(repeated)} more than once (records {listing(records)}). Give one export of "
+            "one project."
+        )
 
 
 class _Attributes:

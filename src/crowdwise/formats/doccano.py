@@ -10,8 +10,8 @@
 | other fields | attributes of tasks |
 
 The one `all.jsonl` of a project whose members share their annotations does not say who gave which, and is refused. A
-task without a label was not seen, or has none: the file does not tell, so it is counted and no answer. Written back are the
-tasks with the consensus as their label, as doccano imports them.
+task without a label was not seen, or has none: the file does not tell, so it is counted and no answer. Written back
+are the tasks with the consensus as their label, as doccano imports them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def recognises(files: ExportFiles) -> bool:
         "id" in first
         and any(isinstance(first.get(name), str) for name in SHOWN)
         and any(isinstance(first.get(name), list) for name in MARKED)
-        and not {*candidates("worker", list(first))} - {"source", "model"}  # these are fields of tasks as well
+        and not {*candidates("worker", list(first))} - {"source", "model"}  # of tasks as well
         and all(file.path.suffix == ".jsonl" for file in files.files)
     )
 

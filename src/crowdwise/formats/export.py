@@ -196,7 +196,7 @@ def make_export(
     include_predictions: bool,
 ) -> Export:
     """Put together what a reader collected, for one question."""
-    found.finish()
+    found.finish(files.origin)
     every = list(found.questions.values())
     if not every:
         there = [f"{number:,} × {what}" for what, number in found.left_out.items()]

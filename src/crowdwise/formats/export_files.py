@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.formats.json_records import JsonRecords
+from crowdwise.formats.table_records import TableRecords, is_binary_table
 from crowdwise.labels.byte_source import MOST_TIMES, SMALL, Blob, open_blob
 from crowdwise.labels.delimited import delimited_columns
 from crowdwise.labels.errors import InputError, quote
@@ -47,9 +48,9 @@ class ExportFile:
         """The bytes, opened once."""
         return self.open()
 
-    def records(self) -> JsonRecords:
-        """The JSON records in it, one by one."""
-        return JsonRecords(self.blob)
+    def records(self) -> JsonRecords | TableRecords:
+        """The records of JSON, or the rows of Parquet or Arrow, one by one."""
+        return TableRecords(self.blob) if is_binary_table(self.blob.head()) else JsonRecords(self.blob)
 
 
 @dataclass(frozen=True)
@@ -77,11 +78,13 @@ class ExportFiles:
 
     @cached_property
     def first_record(self) -> Mapping[str, Any]:
-        """The first JSON record of the first file; empty if it is no JSON, or its first record is no object."""
-        if self.head[:1] not in (b"{", b"["):
+        """The first record of the first file, if it is JSON, Parquet or Arrow; empty if not, or if it is no object."""
+        if self.head[:1] not in (b"{", b"[") and not is_binary_table(self.head):
             return {}
         try:
-            first = next(iter(JsonRecords(self.files[0].blob, LARGEST_FIRST_RECORD)), None)
+            blob = self.files[0].blob
+            records = TableRecords(blob) if is_binary_table(self.head) else JsonRecords(blob, LARGEST_FIRST_RECORD)
+            first = next(iter(records), None)
         except InputError:  # said by the reader of whatever this is
             return {}
         return first if isinstance(first, dict) else {}
@@ -106,8 +109,8 @@ class ExportFiles:
         """Every file as a table, one after the other."""
         return (delimited_columns(file.blob, file.blob.head()) for file in self.files)
 
-    def records(self) -> Iterator[tuple[Mapping[str, Any], JsonRecords]]:
-        """Every JSON record of every file, and where it stands; one that is no object is refused."""
+    def records(self) -> Iterator[tuple[Mapping[str, Any], JsonRecords | TableRecords]]:
+        """Every record of every file, and where it stands; one that is no object is refused."""
         for file in self.files:
             records = file.records()
             for record in records:
@@ -125,7 +128,10 @@ def open_files(source: str | Path | Blob | Sequence[str | Path]) -> ExportFiles:
     paths = expand_paths([source] if isinstance(source, str | Path) else source)
     if len(paths) == 1 and Path(paths[0]).is_dir():
         folder = Path(paths[0])
-        return ExportFiles(escape_letters(folder.name), _list_folder(folder), is_bundle=True)
+        files = _list_folder(folder)
+        if any(file.path.name == "dataset_info.json" for file in files):  # of Hugging Face, with its notes beside it
+            files = tuple(file for file in files if file.path.suffix in (".arrow", ".parquet"))
+        return ExportFiles(escape_letters(folder.name), files, is_bundle=True)
     if len(paths) == 1:
         return open_files(open_blob(paths[0]))
     named = tuple(ExportFile(PurePosixPath(Path(path).name), _opener(path)) for path in paths)

@@ -21,11 +21,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-
 from crowdwise.formats.answer_collector import MARKED
-from crowdwise.formats.answer_columns import GrowingTable
 from crowdwise.formats.consensus_answers import AGENT
 from crowdwise.formats.export_format import Format
 from crowdwise.formats.label_studio_results import question_of_result, read_result
@@ -58,13 +54,11 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
     if is_flat_export(files):
         read_flat_export(files, found)
         return
-    ids = GrowingTable("task", "record")
     for task, records in files.records():
         if task.get("id") is None:
             raise InputError(f"{records.where} has no 'id', so that its task has no name. Export the file again.")
-        ids.add(task["id"], records.number)
+        found.add_task(task["id"], records.number)
         _read_task(task, found, lambda: records.where)  # noqa: B023 (called at once)
-    _refuse_repeated_tasks(ids.to_table(), files.origin)
 
 
 def _read_task(task: Mapping[str, Any], found: AnswerCollector, where: Callable[[], str]) -> None:
@@ -174,18 +168,6 @@ def _worker_of(annotation: Mapping[str, Any], where: Callable[[], str]) -> Any:
 
 def _worker_of_draft(draft: Any) -> Any:
     return draft.get("user") or draft.get("created_username") if isinstance(draft, dict) else None
-
-
-def _refuse_repeated_tasks(ids: pa.Table, origin: str) -> None:
-    counts = pa.compute.value_counts(ids["task"].combine_chunks())
-    repeated = counts.filter(pa.compute.greater(counts.field("counts"), 1)).field("values").to_pylist()
-    if repeated:
-        rows = np.flatnonzero(pa.compute.equal(ids["task"], repeated[0]).to_numpy())
-        records = ids["record"].take(pa.array(rows)).to_pylist()
-        raise InputError(
-            f"{origin} holds task {listing(repeated)} more than once (records {listing(records)}). Give one export of "
-            "one project."
-        )
 
 
 # ---- writing ----------------------------------------------------------------------------------------------

@@ -63,8 +63,8 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
         if worker is None:
             raise InputError(
                 f"{where} does not say who gave each answer: {' and '.join(map(repr, WORKERS))} are empty or not "
-                "there. Add a field with the annotator (each had a database or a session of their own), and name it with "
-                "worker= in read_labels (on the command line --worker-column)."
+                "there. Add a field with the annotator (each had a database or a session of their own), and name it "
+                "with worker= in read_labels (on the command line --worker-column)."
             )
         task = _task_of(record, where, binary=binary)
         if isinstance(record.get("meta"), dict):
