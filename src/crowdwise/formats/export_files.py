@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ from crowdwise.formats.json_records import JsonRecords
 from crowdwise.formats.table_records import TableRecords, is_binary_table
 from crowdwise.labels.byte_source import MOST_TIMES, SMALL, Blob, open_blob
 from crowdwise.labels.delimited import delimited_columns
-from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.several_files import expand_paths
 from crowdwise.labels.unseen_characters import escape_letters
 
@@ -105,9 +106,24 @@ class ExportFiles:
         """Columns of the first file, if it is CSV or TSV."""
         return [] if self.table is None else self.table.names
 
-    def tables(self) -> Iterator[Columns]:
-        """Every file as a table, one after the other."""
-        return (delimited_columns(file.blob, file.blob.head()) for file in self.files)
+    def rows(self) -> Iterator[tuple[dict[str, str], str]]:
+        """Every row of every CSV or TSV file, and where it stands; all must have the columns of the first."""
+        for file in self.files:
+            table = delimited_columns(file.blob, file.blob.head())
+            lacking = [name for name in self.column_names if name not in table.names]
+            if lacking:
+                raise InputError(
+                    f"{table.place.origin} lacks the columns {listing(lacking)} of {self.files[0].path}. Give exports "
+                    "of one project."
+                )
+            names = list(dict.fromkeys(table.names))
+            batches = [[table.column(name) for name in names]] if table.batches is None else table.batches(names)
+            number = 0
+            for batch in batches:
+                for row in zip(*(column.to_pylist() for column in batch), strict=True):
+                    cells = {name: "" if cell is None else str(cell) for name, cell in zip(names, row, strict=True)}
+                    yield cells, f"{table.place.origin}, row {number + 1}"
+                    number += 1
 
     def records(self) -> Iterator[tuple[Mapping[str, Any], JsonRecords | TableRecords]]:
         """Every record of every file, and where it stands; one that is no object is refused."""
@@ -134,8 +150,13 @@ def open_files(source: str | Path | Blob | Sequence[str | Path]) -> ExportFiles:
         return ExportFiles(escape_letters(folder.name), files, is_bundle=True)
     if len(paths) == 1:
         return open_files(open_blob(paths[0]))
-    named = tuple(ExportFile(PurePosixPath(Path(path).name), _opener(path)) for path in paths)
-    return ExportFiles(f"{named[0].path} and {len(named) - 1} more", named)
+    above = os.path.commonpath([Path(path).absolute().parent for path in paths])
+    named = tuple(ExportFile(PurePosixPath(*_relative(path, above)), _opener(path)) for path in paths)
+    return ExportFiles(f"{escape_letters(named[0].path.name)} and {len(named) - 1} more", named)
+
+
+def _relative(path: str | Path, above: str) -> tuple[str, ...]:
+    return Path(path).absolute().relative_to(above).parts
 
 
 def _opener(path: str | Path) -> Callable[[], Blob]:

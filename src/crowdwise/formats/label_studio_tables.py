@@ -13,7 +13,7 @@ from crowdwise.formats.label_studio_results import read_result, type_of_value
 from crowdwise.labels.errors import InputError, listing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from crowdwise.formats.answer_collector import AnswerCollector
     from crowdwise.formats.export_files import ExportFiles
@@ -43,8 +43,8 @@ def read_flat_export(files: ExportFiles, found: AnswerCollector) -> None:
     else:
         found.text = True
         asked = _questions_of_table(files)
-        for number, row in enumerate(_rows(files), 1):
-            _read_row(row, asked, found, lambda: f"{files.origin}, annotation {number}")  # noqa: B023
+        for row, where in files.rows():
+            _read_row(row, asked, found, lambda: where)  # noqa: B023
 
 
 def _read_row(row: Mapping[str, Any], asked: list[str], found: AnswerCollector, where: Callable[[], str]) -> None:
@@ -92,19 +92,11 @@ def _answers(cell: Any, found: AnswerCollector, where: Callable[[], str]) -> dic
     return answers
 
 
-def _rows(files: ExportFiles) -> Iterator[dict[str, Any]]:
-    table = files.table
-    assert table is not None  # noqa: S101 (see `is_flat_export`)
-    columns = {name: column.to_pylist() for name, column in table.read_whole_columns(table.names).items()}
-    return (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-
-
 def _questions_of_table(files: ExportFiles) -> list[str]:
-    assert files.table is not None  # noqa: S101 (see `is_flat_export`)
-    others = [name for name in files.table.names if name not in KNOWN]
+    others = [name for name in files.column_names if name not in KNOWN]
     met: dict[str, dict[Any, Any]] = {name: {} for name in others}
     asked: set[str] = set()
-    for row in _rows(files):
+    for row, _ in files.rows():
         for name in others:
             value = row[name]
             if value and name not in asked:
