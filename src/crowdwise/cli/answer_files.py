@@ -40,22 +40,24 @@ def read_labels_or_answers(files: LabelFiles, read: Callable[[LabelFiles], Any])
         if not can_be_opened_twice(files):
             raise
         kind = find("values")
-        answers, notes = read_answers(kind, files.files, files)
+        answers, notes = read_answers(kind, files.opened, files)
         said = f"Read as values; --kind labels for classes. {str(error).partition('. If they are')[0]}."
         return KindAnswers(kind, answers, [said, *notes])
 
 
 def find_kind_of_files(files: LabelFiles) -> Kind | None:
     """The kind that --kind or the columns of the files tell; None for labels, and for pipes."""
-    from crowdwise.kinds.kind_registry import find_kind, kind
+    from crowdwise.kinds.kind_registry import find_kind, find_kind_of_export, kind
     from crowdwise.labels.columns import ROLES, Columns
     from crowdwise.labels.read import open_source
 
     if files.columns.kind is not None:
         return None if files.columns.kind.value == "labels" else kind(files.columns.kind.value)
+    if files.export is not None:
+        return find_kind_of_export(files.export)
     if not can_be_opened_twice(files):
         return None
-    opened = open_source(files.files)
+    opened = open_source(files.opened)
     if not isinstance(opened, Columns):
         return None
     found = find_kind(opened.names)

@@ -13,6 +13,7 @@ from rich.text import Text
 from crowdwise.cli import console_tables, fitted_model_output, output_files
 from crowdwise.cli.answer_files import read_answers
 from crowdwise.cli.terminal_names import display_name, quote_command
+from crowdwise.cli.write_back import find_written_format, write_consensus_back
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def describe_answers(kind: Kind, files: LabelFiles) -> tuple[str, dict[str, Any]
     """Sizes of answers of a kind, as a sentence and as facts, and what the reader warns of."""
     from crowdwise.labels.describe import Spread
 
-    answers, notes = read_answers(kind, files.files, files)
+    answers, notes = read_answers(kind, files.opened, files)
     facts: dict[str, Any] = {"kind": kind.name, "n_answers": answers.n_answers, "n_workers": answers.n_workers}
     for things in ("task", "item"):
         if hasattr(answers, f"answers_per_{things}"):
@@ -89,7 +90,11 @@ def aggregate_answers(
         raise InputError(f"{kind.name} take no --{refused[0].replace('_', '-')}. Leave it out.")
     if options.write_dpo is not None and kind.name != "comparisons":
         raise InputError(f"--write-dpo takes comparisons, and these are {kind.name}. Leave it out.")
-    result = _fit(kind, read.answers, options, read.notes)
+    if options.write_back is not None:
+        find_written_format(files)
+    result = _fit(kind, read.answers, files, options, read.notes)
+    if options.write_back is not None:
+        write_consensus_back(files, result.consensus, options.write_back)
     if place is not None:
         output_files.write_results(result, place)
     if options.write_dpo is not None:
@@ -102,7 +107,7 @@ def aggregate_answers(
         _print_page(result, files, place)
 
 
-def _fit(kind: Kind, answers: Answers, options: AggregateOptions, notes: list[str]) -> KindResult:
+def _fit(kind: Kind, answers: Answers, files: LabelFiles, options: AggregateOptions, notes: list[str]) -> KindResult:
     from crowdwise.fitting.em import StillImproving
 
     model: Any = kind.method(None if options.method == "auto" else options.method).load()()
@@ -115,7 +120,7 @@ def _fit(kind: Kind, answers: Answers, options: AggregateOptions, notes: list[st
     started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StillImproving)  # said as a note
-        model.fit(answers, options.gold)
+        model.fit(answers, files.find_gold(model) if options.gold is None else options.gold)
     seconds = time.perf_counter() - started
     consensus, workers = model.consensus(), model.workers()
     return KindResult(

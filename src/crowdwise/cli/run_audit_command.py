@@ -27,6 +27,7 @@ def run_audit(files: LabelFiles, timed: TimedLabels, options: AuditOptions) -> t
     from crowdwise.audit.audit import audit_crowd
     from crowdwise.audit.finding_types import Screen
     from crowdwise.fitting.em import StillImproving
+    from crowdwise.registry import method
 
     if not 0 < options.level < 1:  # not a number is neither
         raise InputError("--level must lie between 0 and 1, both excluded.")
@@ -36,6 +37,8 @@ def run_audit(files: LabelFiles, timed: TimedLabels, options: AuditOptions) -> t
     print_notes_to_stderr(note_missing_structure([options.method], "crowdwise aggregate --{}"))
     given = asdict(options) | {"trusted": _find_trusted(options.trusted, timed.labels.workers)}
     items = read_task_items(given.pop("items"), timed.labels)
+    if options.gold is None:
+        given["gold"] = files.find_gold(method(options.method).load())
     given["random_state"] = given.pop("seed")
     del given["engine"]
     with warnings.catch_warnings():

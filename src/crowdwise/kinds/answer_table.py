@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crowdwise.formats.open_export import find_export
 from crowdwise.labels.columns import Columns, candidates, choose_roles
 from crowdwise.labels.encode import Encoded, encode
 from crowdwise.labels.errors import InputError, listing, quote
@@ -139,6 +140,16 @@ def _find_empty(column: pa.ChunkedArray) -> BoolArray:
     return mask
 
 
+def _open_columns(source: Any, needs: str) -> Any:
+    """The answers of a tool's export, or whatever else holds a table."""
+    held, export = find_export(source)
+    if export is None:
+        return open_source(held, needs)
+    if export is not source:
+        export.warn_of_left_out()
+    return export.to_columns()
+
+
 def open_table(
     source: Any, needs: str, given: dict[str, str | None], optional: dict[str, str | None] | None = None
 ) -> AnswerTable:
@@ -153,7 +164,7 @@ def open_table(
     optional
         Roles that there may be besides.
     """
-    columns = source if isinstance(source, Columns) else open_source(source, needs)
+    columns = source if isinstance(source, Columns) else _open_columns(source, needs)
     if not isinstance(columns, Columns):
         raise InputError(f"This is no table with named columns. {needs}")
     there = {
