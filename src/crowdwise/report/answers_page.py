@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["make_answers_page"]
 
-MOST_ROWS = 200  # of a table
+MOST_ROWS = 60  # of a table
 FINDINGS = 50  # that are told
 
 
