@@ -60,6 +60,7 @@ class LabelKind(StrEnum):
     ordinal = "ordinal"
     points = "points"
     rankings = "rankings"
+    spans = "spans"
     values = "values"
 
 

@@ -18,6 +18,9 @@ from .points.simulation import simulate_points as simulate_points
 from .rankings.answers import Rankings as Rankings
 from .rankings.answers import read_rankings as read_rankings
 from .rankings.simulation import simulate_rankings as simulate_rankings
+from .spans.answers import Spans as Spans
+from .spans.answers import read_spans as read_spans
+from .spans.simulation import simulate_spans as simulate_spans
 from .values.answers import Values as Values
 from .values.answers import read_values as read_values
 from .values.simulation import simulate_values as simulate_values
