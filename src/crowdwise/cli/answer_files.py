@@ -48,7 +48,7 @@ def read_labels_or_answers(files: LabelFiles, read: Callable[[LabelFiles], Any])
 def find_kind_of_files(files: LabelFiles) -> Kind | None:
     """The kind that --kind or the columns of the files tell; None for labels, and for pipes."""
     from crowdwise.kinds.kind_registry import find_kind, find_kind_of_export, kind
-    from crowdwise.labels.columns import ROLES, Columns
+    from crowdwise.labels.columns import Columns
     from crowdwise.labels.read import open_source
 
     if files.columns.kind is not None:
@@ -58,11 +58,7 @@ def find_kind_of_files(files: LabelFiles) -> Kind | None:
     if not can_be_opened_twice(files):
         return None
     opened = open_source(files.opened)
-    if not isinstance(opened, Columns):
-        return None
-    found = find_kind(opened.names)
-    labels_of_tasks = set(ROLES) <= set(opened.names) and not (found is not None and found.labelled)
-    return None if labels_of_tasks else found
+    return find_kind(opened.names) if isinstance(opened, Columns) else None
 
 
 def can_be_opened_twice(files: LabelFiles) -> bool:

@@ -64,6 +64,7 @@ class LabelKind(StrEnum):
     rankings = "rankings"
     texts = "texts"
     similarity = "similarity"
+    spans = "spans"
     values = "values"
 
 

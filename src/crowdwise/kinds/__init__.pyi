@@ -27,6 +27,9 @@ from .rankings.simulation import simulate_rankings as simulate_rankings
 from .similarity.answers import Similarities as Similarities
 from .similarity.answers import read_similarities as read_similarities
 from .similarity.simulation import simulate_similarities as simulate_similarities
+from .spans.answers import Spans as Spans
+from .spans.answers import read_spans as read_spans
+from .spans.simulation import simulate_spans as simulate_spans
 from .texts.answers import Texts as Texts
 from .texts.answers import read_texts as read_texts
 from .texts.simulation import simulate_texts as simulate_texts

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.labels.columns import ROLES
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
@@ -145,7 +146,8 @@ def find_kind(names: Iterable[str]) -> Kind | None:
     True
     """
     every = list(names)
-    fitting = [each for each in kinds() if each.recognises(every)]
+    labels = set(ROLES) <= set(every)
+    fitting = [each for each in kinds() if each.recognises(every) and (each.labelled or not labels)]
     # Of two, that which asks for more columns: "left, right, same" are also "left, right".
     return max(fitting, key=lambda each: max(map(len, each.columns)), default=None)
 

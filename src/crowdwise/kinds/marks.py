@@ -303,4 +303,6 @@ def _encode_labels(table: AnswerTable, marked: BoolArray) -> tuple[pa.Array, Int
     # The label of a row without a mark is not asked for.
     filled = pc.if_else(pa.array(marked), column, column[int(np.argmax(marked))])
     encoded = replace(table, columns=table.columns | {"class": pa.chunked_array([filled])}).encode("class")
-    return encoded.names, encoded.codes.astype(np.int32)
+    # By name, so that nothing depends on the order of rows.
+    order = pc.sort_indices(encoded.names).to_numpy().astype(np.int64)
+    return encoded.names.take(pa.array(order)), np.argsort(order)[encoded.codes].astype(np.int32)
