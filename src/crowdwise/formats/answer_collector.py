@@ -70,6 +70,10 @@ class QuestionAnswers:
         """
         self.n_answers += 1
         self.n_anchored += anchored
+        if not isinstance(time, str | int | float):
+            time = None
+        if type(duration) is not float:
+            duration = _as_seconds(duration)
         for row in rows or (self._nothing(),):
             self.answers.add(task, worker, *row, time, duration, anchored)
 
@@ -94,6 +98,14 @@ class QuestionAnswers:
 
     def _nothing(self) -> tuple[None, ...]:
         return (None,) * len(KIND_COLUMNS[self.kind])
+
+
+def _as_seconds(given: Any) -> float | None:
+    """A number, also as text; None for anything else: a duration that cannot be read spoils no answer."""
+    try:
+        return float(given) if isinstance(given, str | int | float) and not isinstance(given, bool) else None
+    except (ValueError, OverflowError):
+        return None
 
 
 class AnswerCollector:

@@ -81,11 +81,11 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
     kinds = _tell_kinds(files)
     for record, records in files.records():
         task = next((record[name] for name in ("external_id", "id", "_server_id") if record.get(name)), None)
-        if task is None:
+        if not isinstance(task, str | int):
             raise InputError(f"{records.where} has no 'id', so that its task has no name. Export the file again.")
         found.add_task(task, records.number)
-        facts = record.get("metadata")
-        found.tasks.add(task, _parse(facts) or {} if facts else _other_fields(record))
+        facts = _parse(record.get("metadata")) or _other_fields(record)
+        found.tasks.add(task, facts if isinstance(facts, dict) else {})
         suggested = {each.question: each for each in _suggestions(record, records.where)}
         for each in suggested.values():
             if each.question in kinds:
@@ -99,7 +99,7 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
 def _add_response(
     response: Response, task: Any, kinds: dict[str, str], found: AnswerCollector, where: str, *, anchored: bool
 ) -> None:
-    if response.user in (None, "", "None"):
+    if not isinstance(response.user, str | int) or response.user in ("", "None"):
         raise InputError(
             f"{where}: an answer to {quote(response.question)} has no user, so that nobody knows whose it is. Export "
             "the data set with its users."

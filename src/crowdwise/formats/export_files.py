@@ -182,7 +182,9 @@ def _list_archive(blob: Blob) -> tuple[ExportFile, ...]:
     except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError) as error:
         if not blob.name.endswith(".zip"):  # an Excel workbook, perhaps: said by whoever knows
             return ()
-        raise InputError(f"{blob.name} is a damaged zip archive, or cut short ({error}). Export it again.") from error
+        raise InputError(
+            f"{blob.name} is a damaged zip archive, or cut short ({quote(str(error))}). Export it again."
+        ) from error
     for entry in entries:
         path = PurePosixPath(entry.filename.replace("\\", "/"))
         if path.is_absolute() or ".." in path.parts or ":" in (path.parts or ("",))[0]:
@@ -213,7 +215,7 @@ def _entry_opener(blob: Blob, entry: zipfile.ZipInfo) -> Callable[[], Blob]:
             with blob.stream() as stream, zipfile.ZipFile(stream) as archive, archive.open(entry) as file:
                 data = file.read(entry.file_size + 1)
         except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError, RuntimeError, EOFError) as error:
-            raise InputError(f"{name} is damaged in the archive ({error}). Export it again.") from error
+            raise InputError(f"{name} is damaged in the archive ({quote(str(error))}). Export it again.") from error
         return Blob(name, None, data, gz=False)
 
     return open_entry

@@ -55,7 +55,7 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
         read_flat_export(files, found)
         return
     for task, records in files.records():
-        if task.get("id") is None:
+        if not isinstance(task.get("id"), str | int):
             raise InputError(f"{records.where} has no 'id', so that its task has no name. Export the file again.")
         found.add_task(task["id"], records.number)
         _read_task(task, found, lambda: records.where)  # noqa: B023 (called at once)
@@ -69,15 +69,15 @@ def _read_task(task: Mapping[str, Any], found: AnswerCollector, where: Callable[
         data = {}
     for annotation in _list_objects(task, _annotations_field(task, where), where):
         _read_annotation(annotation, name, data, found, where)
-    for each in task.get("predictions") or ():
+    for each in _optional_list(task, "predictions", where):
         if isinstance(each, dict):
-            model = each.get("model_version") or UNNAMED_MODEL
+            model = str(each.get("model_version") or UNNAMED_MODEL)
             for question, kind, rows in _answers_of(each, data, found, where).values():
                 asked = found.question(question, kind, **_details(each, question))
                 asked.add_prediction(name, model, *rows, score=each.get("score"))
         else:
             found.left_out["prediction without content (a bare id)"] += 1
-    for each in task.get("drafts") or ():
+    for each in _optional_list(task, "drafts", where):
         found.drafts.add(name, _worker_of_draft(each))
 
 
@@ -94,6 +94,13 @@ def _list_objects(task: Mapping[str, Any], field: str, where: Callable[[], str])
     every = task[field]
     if not isinstance(every, list) or not all(isinstance(each, dict) for each in every):
         raise InputError(f"{where()}: {field!r} holds {quote(every)}, not a list of objects. Export the file again.")
+    return every
+
+
+def _optional_list(task: Mapping[str, Any], field: str, where: Callable[[], str]) -> list[Any]:
+    every = task.get(field) or []
+    if not isinstance(every, list):
+        raise InputError(f"{where()}: {field!r} holds {quote(every)}, not a list. Export the file again.")
     return every
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.formats.json_records import parse_json_text
 from crowdwise.formats.label_studio_results import read_result, type_of_value
-from crowdwise.labels.errors import InputError, listing
+from crowdwise.labels.errors import InputError, listing, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -52,22 +52,26 @@ def _read_row(row: Mapping[str, Any], asked: list[str], found: AnswerCollector, 
     answers: list[tuple[str, str, Rows]] = []
     for name in asked:
         answers += [(name, kind, rows) for kind, rows in _answers(row.get(name), found, where).items()]
-    if worker in (None, "", "None"):  # "None" is how Label Studio writes that there is none
+    if not isinstance(worker, str | int) or worker in (
+        "",
+        "None",
+    ):  # "None" is how Label Studio writes that there is none
         if answers:
             raise InputError(
                 f"{where()}: 'annotator' is empty, so that nobody knows whose answer it is. Export the project with "
                 "its annotators, or remove the row."
             )
         return  # a task without annotations has a row too
+    if not isinstance(row["id"], str | int) or row["id"] == "":
+        raise InputError(f"{where()}: 'id' is {quote(row['id'])}, so that its task has no name. Export the file again.")
     found.tasks.add(row["id"], {name: value for name, value in row.items() if name not in KNOWN and name not in asked})
-    duration = row["lead_time"]
     for name, kind, rows in answers:
         found.question(name, kind).add(
             row["id"],
             worker,
             *rows,
             time=row.get("created_at") or None,
-            duration=float(duration) if duration not in (None, "") else None,
+            duration=row["lead_time"],
         )
 
 
@@ -92,15 +96,19 @@ def _answers(cell: Any, found: AnswerCollector, where: Callable[[], str]) -> dic
     return answers
 
 
+def _holds_result(cell: Any) -> bool:
+    return isinstance(cell, list) and bool(cell) and isinstance(cell[0], dict) and bool(type_of_value(cell[0]))
+
+
 def _questions_of_table(files: ExportFiles) -> list[str]:
     others = [name for name in files.column_names if name not in KNOWN]
     met: dict[str, dict[Any, Any]] = {name: {} for name in others}
     asked: set[str] = set()
-    for row, _ in files.rows():
+    for row, where in files.rows():
         for name in others:
             value = row[name]
             if value and name not in asked:
-                results = value.startswith('[{"') and bool(type_of_value(parse_json_text(value, files.origin)[0]))
+                results = value.startswith('[{"') and _holds_result(parse_json_text(value, where))
                 if results or met[name].setdefault(row["id"], value) != value:
                     asked.add(name)
     if not asked:

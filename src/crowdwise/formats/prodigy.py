@@ -91,13 +91,15 @@ def _is_binary(record: Mapping[str, Any], where: str) -> bool:
 
 
 def _find_worker(record: Mapping[str, Any]) -> Any:
-    return next((record[name] for name in WORKERS if record.get(name) not in (None, "")), None)
+    return next(
+        (record[name] for name in WORKERS if isinstance(record.get(name), str | int) and record[name] != ""), None
+    )
 
 
 def _task_of(record: Mapping[str, Any], where: str, *, binary: bool) -> Any:
     """What tells tasks apart: a text, and where a label is suggested, both together."""
     for name in HASHES if binary else (HASHES[1], HASHES[0]):
-        if record.get(name) is not None:
+        if isinstance(record.get(name), str | int):
             if name == HASHES[1] and binary and record.get("label") is not None:
                 return f"{record[name]}/{record['label']}"
             return record[name]

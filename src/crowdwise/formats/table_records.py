@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from crowdwise.labels.columns import Columns
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.files import file_source
 
 if TYPE_CHECKING:
@@ -34,15 +36,25 @@ class TableRecords:
         """The file and the row read last."""
         return f"{self.blob.name}, row {self.number}"
 
+    def _damage_error(self, error: Exception) -> InputError:
+        return InputError(f"{self.blob.name} is damaged ({quote(str(error))}). Copy or write it again.")
+
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Give every row."""
         self.number = 0
-        table = file_source(self.blob)
+        try:
+            table = file_source(self.blob)
+        except UnicodeDecodeError as error:  # of the names of columns
+            raise self._damage_error(error) from error
         if not isinstance(table, Columns):
             raise InputError(f"{self.blob.name} is no table. Write it again as Parquet.")
         names = list(dict.fromkeys(table.names))
         batches = [[table.column(name) for name in names]] if table.batches is None else table.batches(names)
         for batch in batches:
-            for row in zip(*(column.to_pylist() for column in batch), strict=True):
+            try:
+                columns = [column.to_pylist() for column in batch]
+            except (UnicodeDecodeError, pa.ArrowException, OverflowError, ValueError) as error:
+                raise self._damage_error(error) from error
+            for row in zip(*columns, strict=True):
                 self.number += 1
                 yield dict(zip(names, row, strict=True))
