@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.audit.audit_answers import audit_answers
+from crowdwise.audit.answer_audit import audit_answers
 from crowdwise.kinds import kinds
 from crowdwise.labels.errors import InputWarning
 

@@ -37,7 +37,23 @@ print(json.dumps({{"seconds": time.process_time() - before,
 
 
 def make_task(task: int, rng: random.Random) -> dict[str, object]:
-    words = "lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor incididunt ut labore".split()
+    words = [
+        "lorem",
+        "ipsum",
+        "dolor",
+        "sit",
+        "amet",
+        "consectetur",
+        "adipiscing",
+        "elit",
+        "sed",
+        "do",
+        "eiusmod",
+        "tempor",
+        "incididunt",
+        "ut",
+        "labore",
+    ]
     annotations = []
     for number, worker in enumerate(rng.sample(range(WORKERS), A_TASK)):
         time = f"2026-03-{rng.randrange(1, 28):02d}T10:{rng.randrange(60):02d}:{rng.randrange(60):02d}.123456Z"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from crowdwise.audit.audit_answers import agreement_with_others, audit_answers
+from crowdwise.audit.answer_audit import agreement_with_others, audit_answers
 from crowdwise.audit.identical_answers import find_equal_pairs
 from crowdwise.kinds import kind, simulate_comparisons, simulate_grades, simulate_values
 from crowdwise.kinds.agreement import another_question, number_agreement, signed_agreement

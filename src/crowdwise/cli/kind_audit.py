@@ -16,7 +16,7 @@ from crowdwise.labels.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from crowdwise.audit.audit_answers import AnswerAudit
+    from crowdwise.audit.answer_audit import AnswerAudit
     from crowdwise.audit.finding_types import Finding
     from crowdwise.cli.answer_files import KindAnswers
     from crowdwise.cli.label_files import LabelFiles
@@ -30,7 +30,7 @@ MOST = 8  # findings that are told
 
 def audit_kind(read: KindAnswers, options: AuditOptions) -> AnswerAudit:
     """Audit answers as the options say."""
-    from crowdwise.audit.audit_answers import audit_answers
+    from crowdwise.audit.answer_audit import audit_answers
 
     refused = [each for each in LABELS_ONLY if getattr(options, each) is not None]
     if refused:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from crowdwise.cli.answer_files import KindAnswers
     from crowdwise.cli.label_files import LabelFiles
-    from crowdwise.evaluate.compare_answers import AnswerComparison
+    from crowdwise.evaluate.answer_comparison import AnswerComparison
 
 __all__ = ["print_comparison_of_answers"]
 
@@ -35,7 +35,7 @@ def print_comparison_of_answers(
     json: bool,
 ) -> None:
     """Compare the methods of the kind, and print the league table, for programs as JSON."""
-    from crowdwise.evaluate.compare_answers import compare_answers
+    from crowdwise.evaluate.answer_comparison import compare_answers
 
     found = compare_answers(read.answers, methods, folds=folds, truth=truth, random_state=seed)
     if json:

@@ -17,7 +17,7 @@ from crowdwise.report.display_names import distinct_names
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from crowdwise.audit.audit_answers import AnswerAudit
+    from crowdwise.audit.answer_audit import AnswerAudit
     from crowdwise.report.charts import Chart
 
 __all__ = ["answer_charts"]

@@ -10,7 +10,7 @@ import numpy as np
 from crowdwise.report.charts import ACCENT, QUIET
 
 if TYPE_CHECKING:
-    from crowdwise.audit.audit_answers import AnswerAudit
+    from crowdwise.audit.answer_audit import AnswerAudit
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["draw_answers"]

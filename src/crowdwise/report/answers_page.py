@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from crowdwise.audit.audit_answers import AnswerAudit
+    from crowdwise.audit.answer_audit import AnswerAudit
     from crowdwise.report.charts import Chart
 
 __all__ = ["make_answers_page"]
