@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
+from crowdwise.dependence import effective_size
+from crowdwise.fitting import skill_sampler
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate
 
@@ -40,6 +43,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(absent)
     rank = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], len(rank)))
+
+
+def pytest_collection_finish() -> None:
+    """What is collected stays: the garbage collector need not go through thousands of tests again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
+def few_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intervals from a tenth of the usual draws, for tests of which no number depends on how many they are."""
+    for name in ("BURN_IN", "SWEEPS", "COIN_BURN_IN", "COIN_SWEEPS"):
+        monkeypatch.setattr(skill_sampler, name, getattr(skill_sampler, name) // 10)
+
+
+@pytest.fixture
+def no_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Audits that do not say how many workers the crowd is worth, which takes them longest and changes no finding."""
+    monkeypatch.setattr(effective_size, "_reason_to_skip", lambda *_: "Nobody asked.")
 
 
 @pytest.fixture(scope="session")
