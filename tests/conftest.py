@@ -19,18 +19,21 @@ settings.load_profile("crowdwise")
 
 # Files that take longest, by themselves: begun first, so that no process is left with one of them at the end.
 LONGEST = (
-    "tests/mutations/test_mutations.py",
-    "tests/audit/test_audit.py",
     "tests/reproduction/test_papers.py",
     "tests/statistical/test_coverage.py",
-    "tests/cli/test_every_set.py",
-    "tests/contract/test_invariance.py",
-    "tests/evaluate/test_auto.py",
-    "tests/surface/test_examples.py",
-    "tests/statistical/test_moments.py",
     "tests/contract/test_contract.py",
-    "tests/cli/test_one_consensus.py",
+    "tests/cli/test_every_set.py",
+    "tests/evaluate/test_auto.py",
+    "tests/mutations/test_mutations.py",
+    "tests/surface/test_examples.py",
+    "tests/audit/test_audit.py",
+    "tests/statistical/test_moments.py",
+    "tests/contract/test_invariance.py",
     "tests/dependence/test_effective_size.py",
+    "tests/contract/test_hard_cases.py",
+    "tests/learn/test_engine.py",
+    "tests/robustness/test_mutated_models.py",
+    "tests/robustness/test_kill_writers.py",
 )
 
 

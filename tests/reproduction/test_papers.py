@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from crowdwise.labels.errors import InputError
-from crowdwise.reproduction import fairness_measures, run_table, verdicts
+from crowdwise.reproduction import fairness_measures, problems, run_table, verdicts
 from crowdwise.reproduction.job_checks import check_jobs
 from crowdwise.reproduction.measures import MEASURES
 from crowdwise.reproduction.problems import make_problem
@@ -54,6 +55,8 @@ def test_models_and_parameters_are_there(name: str) -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_the_small_version_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fairness_measures, "TREES", 10)
+    for read_files in ("load", "load_features"):  # once for all runs of the table
+        monkeypatch.setattr(problems, read_files, cache(getattr(problems, read_files)))
     table = read_table(name).quick_version()
     jobs = table.jobs()
     rows = run_table.run_table(table, jobs, tmp_path / "rows.jsonl", device="cpu")
