@@ -300,7 +300,7 @@ def test_many_workers_are_few_marks_and_few_bytes(browser: Browser, tmp_path: Pa
     audit, _ = audited(n_tasks=1_500, n_workers=3_000, labels_per_task=10)
     path = tmp_path / "report.html"
     write_report(audit, path)
-    assert path.stat().st_size < 3_000_000
+    assert path.stat().st_size < 2_200_000
     with Opened(browser, path.as_uri()) as opened:
         flagged, others = opened.page.evaluate(
             "() => { const rows = JSON.parse(document.getElementById('data').textContent).tables.workers;"
