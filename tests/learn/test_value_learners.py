@@ -143,8 +143,9 @@ def test_lines_of_workers_are_found() -> None:
 
 
 def test_intervals_cover() -> None:
-    """Of 90 % intervals of the consensus, 85 to 95 % hold the truth."""
+    """Of 90 % intervals of the consensus, 85 to 95 % hold the truth; those of the workers' noise too, more or less."""
     held: list[float] = []
+    errors: list[float] = []
     for seed in range(4):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(200, 3))
@@ -155,7 +156,10 @@ def test_intervals_cover() -> None:
         model = cw.GaussianEm(**LINEAR, epochs=10, random_state=seed).fit(X, crowd.answers)
         table = model.consensus()
         held.append(((table["low"].to_numpy() <= truth) & (truth <= table["high"].to_numpy())).mean())
+        workers, error = model.workers(), crowd.error[model.workers_.astype(int)]
+        errors.append(((workers["error_low"].to_numpy() <= error) & (error <= workers["error_high"].to_numpy())).mean())
     assert 0.85 <= np.mean(held) <= 0.95
+    assert 0.8 <= np.mean(errors) <= 0.98
 
 
 def test_ahead_of_the_network_on_plain_means() -> None:

@@ -20,7 +20,7 @@ Departures: lines and variances have priors (`value_posterior`). The network's M
 integrated out, which takes fewer steps than climbing towards posterior means (ECME, Liu and Rubin 1994). An epoch of it
 is taken, so that the objective need not rise in every epoch; it does in every other update. With a linear network,
 a = 1, b = 0 and given variances, the fixed point is generalised least squares. τ² of the fitted model is estimated from
-the tasks held out, where there are some.
+the tasks held out, where there are some. Both were chosen on simulated crowds, by the error and the coverage there.
 """
 
 from __future__ import annotations
