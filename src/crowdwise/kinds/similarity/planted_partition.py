@@ -19,8 +19,8 @@ first of 1, 2, 3, 4, 6, 8, 12, … until three in a row were worse, then of its 
 Clusters that are too many stay empty as long as they are not several times too many. In groups of a few items the
 evidence, which messages in short loops give, may favour too few.
 
-Chosen with a look at the truth of simulated crowds: α (0.5 made small groups all one cluster) and that a small group may
-have more clusters than K. The strength of the rates' prior was not.
+Chosen with a look at the truth of simulated crowds: α (0.5 made small groups all one cluster) and that a small group
+may have more clusters than K. The strength of the rates' prior was not.
 """
 
 from __future__ import annotations
