@@ -74,11 +74,11 @@ class GaussianEmObjective(AnswerObjective):
     def lines(self) -> Lines:
         """The workers as they are now, in double precision."""
         names = ("scale", "bias", "variance", "residual")
-        return Lines(*(self.get_buffer(name).double().cpu().numpy() for name in names))
+        return Lines(*(self.get_buffer(name).cpu().double().numpy() for name in names))
 
     def begin_epoch(self, epoch: int, forecast: Callable[[], Tensor]) -> None:  # noqa: ARG002
         """E-steps and M-steps of the workers; then what the network is to learn, and with which weights."""
-        rows, lines, f = self._rows(), self.lines(), forecast().double().cpu().numpy()
+        rows, lines, f = self._rows(), self.lines(), forecast().cpu().double().numpy()
         for _ in range(STEPS):
             lines = improve(rows, f, lines, **self.learnt)
         said = find_evidence(rows, lines)

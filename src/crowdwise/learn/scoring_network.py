@@ -311,7 +311,7 @@ def _worker_variances(
             number = (first == "quality") + (second == "quality")
             each = (found.xx, found.xq, found.qq)[number] * parts[first][0] * parts[second][0]
             information[:, i, j] += np.bincount(answers.worker, each, answers.n_workers)
-    nothing: FloatArray = np.zeros(answers.n_workers)
+    nothing: Any = np.zeros(answers.n_workers)
     own = dict.fromkeys(("slope", "bias", "quality"), nothing)
     if names:
         inverse = np.linalg.inv(information)
