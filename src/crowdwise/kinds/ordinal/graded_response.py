@@ -151,7 +151,7 @@ class GradedResponse(ScoreModel):
     max_iter: int = 300
     tol: float = 1e-5
 
-    def _fit(self, answers: Grades, gold: IntArray | None) -> Found:  # type: ignore[override]
+    def _fit(self, answers: Grades, gold: IntArray | None) -> Found:
         said = count_answers(answers, answers.worker, answers.n_workers)
         there, shape = answers.answers_per_worker > 0, (answers.n_workers, answers.n_classes, GRID.size)
         first = State(*start_workers(answers), NORMAL)
