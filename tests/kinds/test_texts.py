@@ -311,6 +311,7 @@ def test_small_and_odd_input() -> None:
         (["a", None], "holds no text"),
         (["a", "\u200b"], "texts without a word .*row 1"),
         (["a", "\0b"], "NUL"),
+        ([["a"], ["b"]], "in place of texts"),
         (["a", "word " * 100_000], "more than 200,000 characters .*row 1.* Cut them into parts"),
     ],
 )

@@ -204,7 +204,7 @@ class AlignedWords(TextModel):
         Probability that a worker has the right word in a slot.
     """
 
-    saved: ClassVar[tuple[SavedArray, ...]] = (SavedArray("accuracy", "M", low=0, high=1, together="words"),)
+    saved: ClassVar[tuple[SavedArray, ...]] = (SavedArray("accuracy", "M", low=1e-12, high=1 - 1e-12),)
     accuracy_: FloatArray
 
     def _choose(self, crowd: TextCrowd) -> Chosen:
