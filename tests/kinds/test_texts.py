@@ -175,7 +175,7 @@ def test_word_posterior_by_enumeration() -> None:
             said = [
                 accuracy[slots.worker[vote]]
                 if slots.candidate[vote] == true
-                else (1 - accuracy[slots.worker[vote]]) / max(size - 1, 1)
+                else (1 - accuracy[slots.worker[vote]]) / (size + 2)
                 for vote in votes
             ]
             chances.append(np.prod(said) / size)
