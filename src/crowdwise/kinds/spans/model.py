@@ -172,7 +172,7 @@ class SpanModel(KindModel[Spans]):
                 np.empty((0, n_tags)), np.full(n_tags, 1 / n_tags), rows, even, np.ones((answers.n_workers, 2)),
                 self._nothing(answers.n_workers, n_tags), np.empty(0), 1, True,
             )  # fmt: skip
-        arrays = {
+        arrays: dict[str, Any] = {
             "posterior": found.posterior,
             "segment_task": segments.task,
             "segment_start": segments.start,
