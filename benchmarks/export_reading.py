@@ -3,9 +3,9 @@
     pip install orjson
     python benchmarks/export_reading.py --answers 1000000
 
-Makes a Label Studio export (JSON, about 780 bytes an answer) in a temporary folder, then reads it in a process of its own
-by each: `orjson.loads` of the whole file, `read_export`, and `read_labels`. The best of `--repeats` runs counts, in seconds
-of the processor, so that other work on the machine does not.
+Makes a Label Studio export (JSON, about 780 bytes an answer) in a temporary folder, then reads it in a process of its
+own by each: `orjson.loads` of the whole file, `read_export`, and `read_labels`. The best of `--repeats` runs counts, in
+seconds of the processor, so that other work on the machine does not.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ def main() -> None:
         for name, call in READERS.items():
             found = measure(path, call, given.repeats)
             print(
-                f"{name:12s} {found['seconds']:7.2f} s, peak {found['peak_mb']:7.0f} MB, table {found['table_mb']:.0f} MB"
+                f"{name:12s} {found['seconds']:7.2f} s, peak {found['peak_mb']:7.0f} MB, "
+                f"table {found['table_mb']:.0f} MB"
             )
 
 

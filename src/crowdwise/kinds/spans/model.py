@@ -153,7 +153,10 @@ class SpanModel(KindModel[Spans]):
         return read_spans(answers)
 
     def _align_gold(self, gold: Any, answers: Spans) -> Any:
-        return align_true_marks(gold, answers.tasks, answers.classes, Spans)
+        known = align_true_marks(gold, answers.tasks, answers.classes, Spans)
+        if (known.label < 0).any() and answers.labelled:
+            raise InputError("The answers have labels and the known spans have none. Give them a column label.")
+        return known
 
     def _fit(self, answers: Spans, gold: Any) -> Found:
         known: TrueMarks | None = gold

@@ -153,10 +153,9 @@ class SpanVotes(SpanModel):
 
     def _fit_tags(self, labels: CrowdLabels, segments: Segments, gold: dict[int, str] | None) -> TagFit:  # noqa: ARG002
         model = MajorityVote().fit(labels)
-        sizes = labels.n_workers, labels.n_classes, labels.n_classes
-        counts: FloatArray = np.ones(sizes)
-        for truth in range(labels.n_classes):
-            np.add.at(counts[:, truth], (labels.worker, labels.label), model.posterior_[labels.task, truth])
+        counts = np.ones((labels.n_workers, labels.n_classes, labels.n_classes))
+        cells: Any = labels.worker, slice(None), labels.label
+        np.add.at(counts, cells, model.posterior_[labels.task])
         return TagFit(
             model.posterior_, model.prior_, counts / counts.sum(axis=2, keepdims=True), model.skill_, model.skill_beta_,
             {}, np.empty(0), 1, True,
