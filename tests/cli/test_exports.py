@@ -52,6 +52,11 @@ def test_gold_of_an_export_is_used(cw: Any) -> None:
     assert "2 gold" in " ".join(ran.out.split())
 
 
+def test_what_tasks_show_is_shown(cw: Any) -> None:
+    ran = cw("aggregate", str(EXAMPLES / "label-studio.json"), "--method", "majority-vote")
+    assert "Maria wrote review" in ran.out
+
+
 def test_standard_input(cw: Any) -> None:
     text = (EXAMPLES / "label-studio.json").read_text()
     assert cw("aggregate", "-", "--json", stdin=text.encode()).code == 0

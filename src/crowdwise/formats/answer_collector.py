@@ -32,6 +32,7 @@ KIND_COLUMNS: dict[str, tuple[str, ...]] = {
     "masks": ("mask", "label"),
 }
 MARKED = ("spans", "boxes", "masks")  # kinds whose answer may be several rows, or none where nothing is to be marked
+LONGEST_TEXT, MOST_TEXT = 4_000, 1 << 23  # characters of what a task shows, and of what all show, that are kept
 LONGEST_ATTRIBUTE = 64  # characters: longer texts are what a task shows, and make no groups
 
 
@@ -131,7 +132,7 @@ class AnswerCollector:
         self._once = GrowingTable("task", "record")
         self.left_out: Counter[str] = Counter()
         self.notes: list[str] = []
-        self.tasks, self.workers = _Attributes("task"), _Attributes("worker")
+        self.tasks, self.workers, self.shown = _Attributes("task"), _Attributes("worker"), _ShownTexts()
         self.text = False  # names were read from text, so that integers are to be recognised
 
     def add_task(self, name: Any, record: int) -> None:
@@ -173,6 +174,34 @@ class AnswerCollector:
             f"{origin} holds task {listing(repeated)} more than once (records {listing(records)}). Give one export of "
             "one project."
         )
+
+
+class _ShownTexts:
+    """What tasks show, as text; none at all where that is too much to hold."""
+
+    def __init__(self) -> None:
+        self.texts: dict[Any, str] | None = {}
+        self.size = 0
+
+    def add(self, task: Any, fields: Mapping[str, Any]) -> None:
+        """Take what a task shows: its field `text`, or the longest text of its fields."""
+        if self.texts is None or task in self.texts:
+            return
+        texts = [value for value in fields.values() if isinstance(value, str)]
+        given = fields.get("text")
+        shown = given if isinstance(given, str) else max(texts, key=len, default="")
+        if shown:
+            self.texts[task] = shown[:LONGEST_TEXT]
+            self.size += len(self.texts[task])
+            if self.size > MOST_TEXT:
+                self.texts = None
+
+    def to_table(self) -> pa.Table:
+        """A row for each task."""
+        table = GrowingTable("task", "text")
+        for task, text in (self.texts or {}).items():
+            table.add(task, text)
+        return table.to_table()
 
 
 class _Attributes:

@@ -85,7 +85,7 @@ def find_export(
         if not files.files or not named.recognises(files):
             other = f"an export of {form.name}" if form is not None else "a table, or something else"
             raise InputError(
-                f"{files.origin} is no export of {named.name} ({named.files}), but {other}. Name another format, or none."
+                f"{files.origin} is no export of {named.name} ({named.files}), but {other}. Name another, or none."
             )
         form = named
     if form is None:
