@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.source_location import Place
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
-__all__ = ["AnswerTable", "open_table", "place_known"]
+__all__ = ["AnswerTable", "open_columns", "open_table", "place_known"]
 
 LARGEST_VALUE = 1e100  # squares of values are summed
 NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?\s*$"
@@ -144,7 +144,7 @@ def _find_empty(column: pa.ChunkedArray) -> BoolArray:
     return mask
 
 
-def _open_columns(source: Any, needs: str) -> Any:
+def open_columns(source: Any, needs: str) -> Any:
     """The answers of a tool's export, or whatever else holds a table."""
     held, export = find_export(source)
     if export is None:
@@ -168,7 +168,7 @@ def open_table(
     optional
         Roles that there may be besides.
     """
-    columns = source if isinstance(source, Columns) else _open_columns(source, needs)
+    columns = source if isinstance(source, Columns) else open_columns(source, needs)
     if not isinstance(columns, Columns):
         raise InputError(f"This is no table with named columns. {needs}")
     there = {
