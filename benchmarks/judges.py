@@ -4,13 +4,13 @@
     python benchmarks/judges.py choice       # 50 labelled tasks: chosen in strata against drawn at random
     python benchmarks/judges.py accuracy judges_lesion --draws 5
 
-The data are those of CROWDWISE_DATA (`judges_*`). The answer of people is their unique majority; tasks without one are not
-scored. `accuracy`: the panel model (`fit_votes_to_people`) is fitted to the votes and 100 answers of people drawn at
+The data are those of CROWDWISE_DATA (`judges_*`). The answer of people is their unique majority; tasks without one are
+not scored. `accuracy`: the panel model (`fit_votes_to_people`) is fitted to the votes and 100 answers of people drawn at
 random, and scored on all others, against the judge that is best on the 100, and the vote.
 
-What saw a truth: the members and priors of `calibrate_from_gold` were chosen before, with these panels among the sets. The
-choice of the posterior that it starts from (auto's, from the votes alone) was made here, among six, by leaving out one
-set at a time; its gain over the next best is on one set.
+What saw a truth: `calibrate_from_gold`, with its members and priors, is that of `auto` with gold, and was measured on
+these panels when it was made. Of the posteriors from votes alone that it may start from, auto's is best on four of the
+five panels left out in turn; without framing a uniform start would have been chosen.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def measure_accuracy(name: str, draws: int) -> dict[str, float]:
 
 
 def measure_choice(name: str, draws: int) -> dict[str, float]:
-    """Error of the panel after 50 labels, chosen or at random, on all tasks; bias of the estimate in standard errors."""
+    """Error of the panel after 50 labels, chosen or at random; bias of the estimated mean in standard errors."""
     panel = load(name)
     reference = panel.find_reference()
     scored = np.flatnonzero(reference >= 0)
