@@ -5,8 +5,8 @@
     python benchmarks/judges.py accuracy judges_lesion --draws 5
 
 The data are those of CROWDWISE_DATA (`judges_*`). The answer of people is their unique majority; tasks without one are
-not scored. `accuracy`: the panel model (`fit_votes_to_people`) is fitted to the votes and 100 answers of people drawn at
-random, and scored on all others, against the judge that is best on the 100, and the vote.
+not scored. `accuracy`: the panel model (`fit_votes_to_people`) is fitted to the votes and 100 answers of people drawn
+at random, and scored on all others, against the judge that is best on the 100, and the vote.
 
 What saw a truth: `calibrate_from_gold`, with its members and priors, is that of `auto` with gold, and was measured on
 these panels when it was made. Of the posteriors from votes alone that it may start from, auto's is best on four of the

@@ -38,8 +38,6 @@ class ErrorCorrelation:
     ----------
     size
         What the panel is worth, with people's labels where there are enough of them.
-    size_by_votes
-        The same from the votes alone; None where no labels of people took part in `size`.
     correlation : (M, M)
         Correlation of errors against the people's answer; of the judges' disagreement with the vote of the others
         without people. NaN where two judges share too few tasks, or one of them never errs.
@@ -48,7 +46,6 @@ class ErrorCorrelation:
     """
 
     size: EffectiveSize
-    size_by_votes: EffectiveSize | None
     correlation: FloatArray
     tree: FloatArray
 
@@ -56,16 +53,13 @@ class ErrorCorrelation:
 def measure_error_correlation(panel: PanelVotes, *, random_state: int = 0) -> ErrorCorrelation:
     """How many votes the panel is worth, and which judges err together."""
     reference = panel.find_reference()
-    alone = effective_size(panel.votes, random_state=random_state)
-    size = alone
+    truth = None
     if (reference >= 0).any():
-        names = panel.classes
-        known = np.flatnonzero(reference >= 0)
-        tasks = panel.votes.tasks
-        truth = {tasks[int(at)].as_py(): names[reference[at]] for at in known}
-        size = effective_size(panel.votes, truth=truth, random_state=random_state)
+        names, tasks = panel.classes, panel.votes.tasks
+        truth = {tasks[int(at)].as_py(): names[reference[at]] for at in np.flatnonzero(reference >= 0)}
+    size = effective_size(panel.votes, truth=truth, random_state=random_state)
     correlation = correlate_errors(panel.to_matrix(), reference)
-    return ErrorCorrelation(size, None if size is alone else alone, correlation, _join_judges(correlation))
+    return ErrorCorrelation(size, correlation, _join_judges(correlation))
 
 
 def correlate_errors(votes: IntArray, reference: IntArray) -> FloatArray:

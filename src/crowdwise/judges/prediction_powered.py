@@ -141,18 +141,12 @@ def correct_shares(
     np.add.at(counts, (truth, decided), weight)
     counts = counts[used]
     said = np.bincount(decided_everywhere, minlength=n_classes).astype(np.float64)
-    solved = _solve_shares(counts / counts.sum(axis=1, keepdims=True), said / said.sum())
-    if solved is None:
+    if np.linalg.svd(counts / counts.sum(axis=1, keepdims=True), compute_uv=False)[-1] < SINGULAR:
         return None
+    solved = _solve_shares(counts, said)
     rng = np.random.default_rng(random_state)
-    smooth = counts + 0.5 / n_classes
-    draws = []
-    for _ in range(DRAWS):
-        rows = rng.standard_gamma(smooth)
-        share = rng.standard_gamma(np.maximum(said, 0.5 / n_classes))
-        drawn = _solve_shares(rows / rows.sum(axis=1, keepdims=True), share / share.sum())
-        if drawn is not None:
-            draws.append(drawn)
+    rows = rng.standard_gamma(counts + 0.5 / n_classes, (DRAWS, *counts.shape))
+    draws = _solve_shares(rows, rng.standard_gamma(np.maximum(said, 0.5 / n_classes), (DRAWS, n_classes)))
     low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     found = [Estimate(0.0, 0.0, 0.0, truth.size) for _ in range(n_classes)]
     for place, at in enumerate(used):
@@ -160,10 +154,10 @@ def correct_shares(
     return found
 
 
-def _solve_shares(confusion: FloatArray, said: FloatArray) -> FloatArray | None:
-    """π of p = Cᵀ π by least squares, made a distribution; None where C hardly tells the classes apart."""
-    if np.linalg.svd(confusion, compute_uv=False)[-1] < SINGULAR:
-        return None
-    solved = np.maximum(np.linalg.lstsq(confusion.T, said, rcond=None)[0], 0.0)
-    total = float(solved.sum())
-    return solved / total if total > 0 else None
+def _solve_shares(counts: FloatArray, said: FloatArray) -> FloatArray:
+    """π of p = Cᵀ π by least squares, made a distribution, from counts of C and of p; axes before the last are draws."""
+    confusion = counts / counts.sum(axis=-1, keepdims=True)
+    shares = said / said.sum(axis=-1, keepdims=True)
+    solved = np.maximum((shares[..., None, :] @ np.linalg.pinv(confusion))[..., 0, :], 0.0)
+    found: FloatArray = solved / np.maximum(solved.sum(axis=-1, keepdims=True), np.finfo(np.float64).tiny)
+    return found

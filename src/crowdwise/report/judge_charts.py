@@ -57,7 +57,7 @@ def judge_charts(found: PanelEvaluation) -> dict[str, tuple[str, Chart]]:
             )
     if len(found.errors.tree):
         made["tree"] = (
-            "Judges that err together are joined far to the left; at 1 their errors have nothing in common",
+            "Judges that err together are joined near the left; at 1 their errors have nothing in common",
             _tree(found.errors.tree, names),
         )
     if found.consensus.reliability is not None:
@@ -106,7 +106,7 @@ def _bins(found: PanelEvaluation) -> list[ConfidenceBin]:
     low, high = wilson_interval(table.accuracy[filled], table.n_tasks[filled])
     return [
         ConfidenceBin(
-            float(table.confidence[at]), float(table.accuracy[at]), int(table.n_tasks[at]), float(a), float(b)
+            float(table.confidence[at]), float(table.accuracy[at]), float(a), float(b), int(table.n_tasks[at])
         )
         for at, a, b in zip(filled, low, high, strict=True)
     ]
@@ -159,13 +159,10 @@ def _tree(tree: FloatArray, names: list[str]) -> Chart:
     labels = [{"name": names[int(leaf)], "x": 0.0, "y": float(at)} for at, leaf in enumerate(order)]
     y = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[-0.5, len(names) - 0.5]))
     x = alt.X("x:Q", title="1 − correlation of errors", scale=alt.Scale(domainMin=0))
-    drawn = (
-        alt.Chart(alt.InlineData(lines)).mark_rule(color=ACCENT, strokeWidth=1.5).encode(x=x, x2="x2:Q", y=y, y2="y2:Q")
+    drawn = alt.Chart(alt.InlineData(lines)).mark_rule(color=ACCENT, strokeWidth=1.5)
+    text = alt.Chart(alt.InlineData(labels)).mark_text(align="right", dx=-6, fontSize=11)
+    layers = drawn.encode(x=x, x2="x2:Q", y=y, y2="y2:Q"), text.encode(x=x, y=y, text="name:N")
+    chart: Chart = alt.layer(*layers).properties(
+        width=WIDTH - 160, height=max(ROW * len(names), 80), description="Which judges err together."
     )
-    text = (
-        alt.Chart(alt.InlineData(labels)).mark_text(align="right", dx=-6, fontSize=11).encode(x=x, y=y, text="name:N")
-    )
-    chart: Chart = alt.layer(
-        drawn.encode(x=x, x2="x2:Q", y=y, y2="y2:Q"), text.encode(x=x, y=y, text="name:N")
-    ).properties(width=WIDTH - 160, height=max(ROW * len(names), 80), description="Which judges err together.")
     return chart

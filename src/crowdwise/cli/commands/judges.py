@@ -43,8 +43,7 @@ def judges(
         str | None, typer.Option(metavar="A,B,C", help="All classes; other votes count as unparseable.")
     ] = None,
     epsilon: Annotated[
-        float,
-        typer.Option(min=0, help="How much worse than a person a judge may be, in the alternative annotator test."),
+        float, typer.Option(min=0, help="ε of the alternative annotator test: how much worse a judge may be.")
     ] = 0.1,
     next_tasks: Annotated[int, typer.Option("--next", min=1, help="How many tasks to propose to people.")] = 40,
     next_to: Annotated[
@@ -166,23 +165,16 @@ def _print_page(found: PanelEvaluation, out: str | None, next_to: str | None) ->
 def _print_judges(console: Console, found: PanelEvaluation) -> None:
     with_people, repeated = found.humans is not None, any(judge.n_repeated for judge in found.judges)
     rows: list[list[str | Text]] = []
-    for judge in sorted(found.judges, key=lambda each: -(each.accuracy.value if each.accuracy.n else 0.0))[
-        :MOST_JUDGES
-    ]:
+    order = sorted(found.judges, key=lambda each: -(each.accuracy.value if each.accuracy.n else 0.0))
+    for judge in order[:MOST_JUDGES]:
         test = judge.replaces
-        tested = test is not None and not test.skipped
         row: list[str | Text] = [display_name(judge.name, 28)]
         if with_people and test is not None:
-            row += [
-                _range(judge.accuracy),
-                f"{test.winning_rate:.2f}" if tested else "–",
-                f"{test.advantage:.2f}" if tested else "–",
-            ]
-        row += [
-            f"{judge.n_answers:,}",
-            f"{judge.unparseable:,}",
-            f"{judge.consistency:.1%}" if judge.n_repeated else "–",
-        ]
+            rates = (test.winning_rate, test.advantage)
+            row += [_range(judge.accuracy), *("–" if test.skipped else f"{rate:.2f}" for rate in rates)]
+        row += [f"{judge.n_answers:,}", f"{judge.unparseable:,}"]
+        if repeated:
+            row.append(f"{judge.consistency:.1%}" if judge.n_repeated else "–")
         rows.append(row)
     columns = [("judge", "left")]
     columns += [("agrees with people", "right"), ("ω", "right"), ("ρ", "right")] if with_people else []
