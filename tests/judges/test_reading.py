@@ -11,6 +11,7 @@ import crowdwise as cw
 from crowdwise.judges import read_panel
 from crowdwise.labels.errors import InputError
 
+pytestmark = pytest.mark.usefixtures("no_size")
 VOTES = {"item": ["a", "a", "b", "b"], "judge": ["m", "n", "m", "n"], "vote": ["yes", "no", "no", "no"]}
 PEOPLE = {"item": ["a", "a", "b"], "worker": ["x", "y", "x"], "label": ["yes", "yes", "no"]}
 

@@ -155,7 +155,7 @@ def correct_shares(
 
 
 def _solve_shares(counts: FloatArray, said: FloatArray) -> FloatArray:
-    """π of p = Cᵀ π by least squares, made a distribution, from counts of C and of p; axes before the last are draws."""
+    """π of p = Cᵀ π by least squares, made a distribution, from counts of C and of p; first axes are draws."""
     confusion = counts / counts.sum(axis=-1, keepdims=True)
     shares = said / said.sum(axis=-1, keepdims=True)
     solved = np.maximum((shares[..., None, :] @ np.linalg.pinv(confusion))[..., 0, :], 0.0)
