@@ -176,7 +176,7 @@ def _compare_contestants(
     first, second = np.full(panel.votes.n_tasks, -1), np.full(panel.votes.n_tasks, -1)
     first[rows.task], second[rows.task] = np.minimum(rows.left, rows.right), np.maximum(rows.left, rows.right)
     pairs, place = np.unique(np.stack([first, second], axis=1), axis=0, return_inverse=True)
-    found = []
+    found: list[SystemDifference] = []
     for at, (one, other) in enumerate(pairs):
         inside = voted & (place.ravel() == at)
         known = inside & ~np.isnan(y)
