@@ -121,8 +121,8 @@ def test_effective_votes() -> None:
 
 @pytest.mark.usefixtures("no_size")
 def test_systems_are_compared() -> None:
-    crowd, votes, people = simulate_panel(600, 300)
-    better = np.where(crowd.truth == 0, 0.8, 0.3) > np.random.default_rng(1).random(600)
+    crowd, votes, people = simulate_panel(300, 200)
+    better = np.where(crowd.truth == 0, 0.8, 0.3) > np.random.default_rng(1).random(300)
     system = np.where(better, "new", "old")
     found = cw.judges.evaluate_panel(votes | {"system": system[votes["task"]]}, people)
     gaps = {(gap.first, gap.second, gap.what): gap for gap in found.differences}

@@ -60,7 +60,7 @@ def estimate_share(right: BoolArray, weight: FloatArray | None = None, level: fl
     """Share of what is right, with Wilson's interval; tasks count by their weights.
 
     >>> print(estimate_share(np.arange(100) < 80))
-    80.0% (72.6% to 85.8%)
+    80.0% (72.7% to 85.7%)
     """
     if not right.size:
         return NOTHING

@@ -59,7 +59,7 @@ def choose_next_tasks(
     >>> sure, unsure = np.tile([0.95, 0.05], (80, 1)), np.tile([0.55, 0.45], (20, 1))
     >>> found = choose_next_tasks(np.concatenate([sure, unsure]), 20)
     >>> int((found.task >= 80).sum()), round(float(found.weight.sum()))
-    (7, 100)
+    (6, 100)
     """
     check_count("n", n, high=10**9)
     free = np.ones(len(posterior), np.bool_)
