@@ -129,3 +129,9 @@ def test_two_classes_are_the_textbook_formula() -> None:
     # (p + specificity - 1) / (sensitivity + specificity - 1), with specificity .8 and sensitivity .9
     assert found[1].value == pytest.approx((0.5 + 0.8 - 1) / (0.9 + 0.8 - 1))
     assert correct_shares(np.zeros(100, int), truth, np.zeros(50, int), 2) is None
+
+
+def test_labels_that_are_all_equal_are_no_certainty() -> None:
+    found = estimate_human_mean(np.ones(30))
+    assert found.high == pytest.approx(1)
+    assert found.low == pytest.approx(0.05 ** (1 / 30))  # a share of which 30 draws are all right in 5 % of samples

@@ -108,6 +108,8 @@ def test_versions() -> None:
     [
         (VOTES, PEOPLE | {"item": ["q", "r", "s"]}, "People labelled other tasks .* no name matches"),
         (VOTES | {"vote": [None] * 4}, None, "No vote holds a class"),
+        (VOTES | {"vote": ["yes"] * 4}, None, "Every vote and label is 'yes'.*--classes"),
+        (VOTES | {"vote": [["yes"]] * 4}, None, "in place of plain values"),
         (VOTES, PEOPLE | {"label": [None] * 3}, "No answer of a person holds a class"),
         ({"item": ["a"], "vote": ["yes"]}, None, "no column for the judge"),
         ({"judge": ["a"], "vote": ["yes"]}, None, "no column for the task"),
@@ -155,3 +157,23 @@ def test_one_person_and_a_judge_without_a_class() -> None:
     assert "One person alone cannot be compared with other people." in said
     assert found.humans is not None
     assert np.isnan(found.humans.ceiling.value)
+
+
+def test_ties_only() -> None:
+    n = 40
+    rows = {"task": [*range(n)] * 2, "judge": ["m"] * (2 * n), "left": ["p"] * n + ["q"] * n,
+            "right": ["q"] * n + ["p"] * n, "winner": ["tie"] * (2 * n)}  # fmt: skip
+    people = {name: each[:n] for name, each in rows.items() if name != "judge"} | {"worker": ["x"] * n}
+    found = cw.judges.evaluate_panel(rows, people)
+    assert found.consensus.accuracy.value == 1
+    assert "m called every comparison a tie: it has no biases, and is of no use." in found.sentences()
+    assert found.differences[0].verdict == "undecided"
+
+
+def test_people_who_always_tie_have_no_answer() -> None:
+    votes = {"task": [*range(30)], "judge": ["m"] * 30, "vote": ["yes", "no"] * 15}
+    people = {"task": [*range(30)] * 2, "worker": ["x"] * 30 + ["y"] * 30, "label": ["yes"] * 30 + ["no"] * 30}
+    found = cw.judges.evaluate_panel(votes, people)
+    assert np.isnan(found.consensus.accuracy.value)
+    assert found.judges[0].replaces is not None
+    assert "On no task with a vote do people have one answer" in " ".join(found.sentences())

@@ -94,6 +94,12 @@ def score_columns(panel: PanelVotes, posterior: FloatArray) -> dict[str, tuple[F
     return {name: (shares[:, at], posterior[:, at]) for at, name in enumerate(panel.classes)}
 
 
+def score_span(panel: PanelVotes) -> tuple[float, float]:
+    """Lowest and highest that a score may be."""
+    values = None if panel.columns.compared else class_values(panel.classes)
+    return (0.0, 1.0) if values is None else (float(values.min()), float(values.max()))
+
+
 def estimate_scores(panel: PanelVotes, consensus: PanelConsensus, *, random_state: int = 0) -> list[PanelScore]:
     """Scores of all tasks, then of each system; none where people labelled too few tasks."""
     if panel.columns.compared:
@@ -130,8 +136,8 @@ def _score_group(
             PanelScore(
                 what,
                 system,
-                estimate_mean(y[labelled], predicted[labelled], predicted[inside], weight),
-                estimate_human_mean(y[labelled], weight),
+                estimate_mean(y[labelled], predicted[labelled], predicted[inside], weight, score_span(panel)),
+                estimate_human_mean(y[labelled], weight, score_span(panel)),
                 corrected,
                 float(predicted[inside].mean()),
             )
@@ -159,6 +165,7 @@ def compare_systems(panel: PanelVotes, consensus: PanelConsensus) -> list[System
             gap = estimate_system_difference(
                 y[known], predicted[known], predicted[inside],
                 labelled_first=mine, first=panel.system[inside] == one, weight=panel.weight[known],
+                span=score_span(panel),
             )  # fmt: skip
             found.append(SystemDifference(panel.systems[one], panel.systems[other], what, gap, 0.0))
         if len(found) >= MOST_PAIRS:
@@ -193,6 +200,6 @@ def unexplained_spread(panel: PanelVotes, consensus: PanelConsensus) -> tuple[st
     for what, (y, predicted) in score_columns(panel, consensus.posterior).items():
         known = ~np.isnan(y) & (panel.votes.labels_per_task > 0)
         if known.sum() >= FEWEST_LABELS:
-            score = estimate_mean(y[known], predicted[known], predicted, panel.weight[known])
+            score = estimate_mean(y[known], predicted[known], predicted, panel.weight[known], score_span(panel))
             found.append((what, (score.high - score.low) / (2 * NORMAL) * float(np.sqrt(known.sum())), score))
     return max(found, key=lambda each: each[1], default=None)

@@ -172,8 +172,7 @@ def _describe_next(found: PanelEvaluation) -> list[str]:
     said = []
     if found.spread is not None:
         what, spread, estimate = found.spread
-        needed = found.labels_needed((estimate.high - estimate.low) / 2)
-        if needed and spread > 0:
+        if spread > 0 and (needed := found.labels_needed((estimate.high - estimate.low) / 2)):
             name = what if what in ("mean grade", "win rate") else f"share of {what!r}"
             said.append(f"To halve the interval of the {name}, people must label about {needed:,} tasks in all.")
     if found.next_tasks is not None:

@@ -36,13 +36,19 @@ DRAWS = 1_000
 SINGULAR = 0.1  # least singular value of C, below which nothing can be solved for
 
 
-def estimate_human_mean(y: FloatArray, weight: FloatArray | None = None) -> Estimate:
+def estimate_human_mean(
+    y: FloatArray, weight: FloatArray | None = None, span: tuple[float, float] = (0.0, 1.0)
+) -> Estimate:
     """The mean of people's labels alone, with Student's interval."""
-    return estimate_mean(y, np.zeros(y.size), np.zeros(1), weight)
+    return estimate_mean(y, np.zeros(y.size), np.zeros(1), weight, span)
 
 
 def estimate_mean(
-    y: FloatArray, predicted: FloatArray, everywhere: FloatArray, weight: FloatArray | None = None
+    y: FloatArray,
+    predicted: FloatArray,
+    everywhere: FloatArray,
+    weight: FloatArray | None = None,
+    span: tuple[float, float] = (0.0, 1.0),
 ) -> Estimate:
     """Prediction-powered mean.
 
@@ -54,6 +60,9 @@ def estimate_mean(
         What the panel predicts on all tasks, the labelled ones among them.
     weight : (n,), optional
         One over the chance that the task was labelled.
+    span
+        Lowest and highest that a label may be. Where all labels are equal, nothing varies that an interval could be
+        made of; it then reaches as far as a share of tasks at the ends that n draws miss in 5 % of samples.
     """
     weight = np.ones(y.size) if weight is None else weight
     share = weight / weight.sum()
@@ -63,7 +72,9 @@ def estimate_mean(
     middle = float(tuning * everywhere.mean() + share @ residual)
     spread, freedom = _standard_error(residual, tuning * predicted, share, n, everywhere.size)
     half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * spread
-    return Estimate(middle, middle - half, middle + half, y.size)
+    unseen = 1 - ((1 - LEVEL) / 2) ** (1 / n) if np.ptp(y) == 0 else 0.0
+    low, high = (max(half, unseen * abs(middle - end)) for end in span)
+    return Estimate(middle, middle - low, middle + high, y.size)
 
 
 def _tune(y: FloatArray, predicted: FloatArray, share: FloatArray) -> float:
@@ -95,6 +106,7 @@ def estimate_system_difference(
     labelled_first: BoolArray,
     first: BoolArray,
     weight: FloatArray | None = None,
+    span: tuple[float, float] = (0.0, 1.0),
 ) -> Estimate:
     """How much higher people would score the first of two systems than the second: the difference of two means.
 
@@ -107,13 +119,14 @@ def estimate_system_difference(
     """
     weight = np.ones(y.size) if weight is None else weight
     parts = [
-        estimate_mean(y[mine], predicted[mine], everywhere[all_mine], weight[mine])
+        estimate_mean(y[mine], predicted[mine], everywhere[all_mine], weight[mine], span)
         for mine, all_mine in ((labelled_first, first), (~labelled_first, ~first))
     ]
     one, other = parts
     gap = one.value - other.value
-    half = float(np.hypot(one.high - one.value, other.high - other.value))
-    return Estimate(gap, gap - half, gap + half, y.size)
+    low = float(np.hypot(one.value - one.low, other.high - other.value))
+    high = float(np.hypot(one.high - one.value, other.value - other.low))
+    return Estimate(gap, gap - low, gap + high, y.size)
 
 
 def correct_shares(

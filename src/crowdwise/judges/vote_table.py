@@ -224,6 +224,11 @@ def _find_classes(read: VoteColumns, people: VoteColumns | None, given: Sequence
     found = [str(name) for name in pc.unique(pa.chunked_array(columns).drop_null()).to_pylist()]
     if not found:
         raise InputError("No vote holds a class: all are empty. Give the judges' answers in a column `vote`.")
+    if len(found) == 1:
+        raise InputError(
+            f"Every vote and label is {listing(found)}: with one class nobody can err. Name all classes that could "
+            "have been given (classes=, or --classes A,B)."
+        )
     values = class_values(found)
     if len(found) > MOST_CLASSES:
         what = "numbers: round them to grades" if values is not None else "texts: give the class that each one means"
