@@ -15,7 +15,7 @@ from crowdwise.dependence.effective_size import kish_effective_size
 from crowdwise.evaluate.gold_calibration import calibrate_from_gold
 from crowdwise.judges.error_correlation import correlate_errors, measure_error_correlation
 from crowdwise.judges.next_tasks import choose_next_tasks, count_labels_needed
-from crowdwise.judges.panel_model import fit_votes_to_people
+from crowdwise.judges.panel_model import fit_panel, fit_votes_to_people
 from crowdwise.judges.vote_table import read_panel
 from crowdwise.labels.errors import InputError
 from crowdwise.simulate import simulate
@@ -162,3 +162,16 @@ def test_a_real_panel_is_as_good_as_its_best_judge() -> None:
         best = int(np.argmax((votes[drawn] == reference[drawn][:, None]).mean(axis=0)))
         gaps.append((decided[rest] == reference[rest]).mean() - (votes[rest, best] == reference[rest]).mean())
     assert np.mean(gaps) > -0.01
+
+
+def test_reliability_of_judges_with_few_patterns_of_votes() -> None:
+    """One judge who is right in 70 %: the panel is about 70 % sure of all, and as often right, in every bin."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(2, size=400)
+    vote = np.where(rng.random(400) < 0.7, truth, 1 - truth)
+    panel = read_panel(
+        {"task": np.arange(400), "judge": ["m"] * 400, "vote": vote},
+        {"task": np.arange(400), "worker": ["x"] * 400, "label": truth},
+    )
+    found = fit_panel(panel)
+    assert found.calibration_error < 0.05
