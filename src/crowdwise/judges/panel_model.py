@@ -3,9 +3,9 @@
 Two stages. `Auto` makes a posterior from the votes alone, which allows for judges that err together. On the tasks that
 people labelled, `calibrate_from_gold` then averages logistic regressions from the votes to the people's answer, each
 shrunk to that posterior: temperature, class biases, how far each judge agrees with people, judges' tables, ordered
-classes, single judges. What is reported about labelled tasks is cross-fitted: accuracy leaves out the task's own answer,
-calibration those of a fifth of the tasks. Without people's labels the posterior is that of the votes, and says how judges agree, not whether
-they are right.
+classes, single judges. What is reported about labelled tasks is cross-fitted: accuracy leaves out the task's own
+answer, calibration those of a fifth of the tasks. Without people's labels the posterior is that of the votes, and says
+how judges agree, not whether they are right.
 
 The cheapest panel as good is found by leaving out judges one by one, each time the one whose loss costs least log
 probability for what it saves; of the panels on the way, it is the cheapest whose accuracy is at most `MARGIN` below the

@@ -174,7 +174,8 @@ def _describe_next(found: PanelEvaluation) -> list[str]:
         what, spread, estimate = found.spread
         if spread > 0 and (needed := found.labels_needed((estimate.high - estimate.low) / 2)):
             name = what if what in ("mean grade", "win rate") else f"share of {what!r}"
-            said.append(f"To halve the interval of the {name}, people must label about {needed:,} tasks in all.")
+            more = "" if needed <= found.panel.votes.n_tasks else ", more than there are"
+            said.append(f"To halve the interval of the {name}, people must label about {needed:,} tasks in all{more}.")
     if found.next_tasks is not None:
         chosen = found.next_tasks
         said.append(
