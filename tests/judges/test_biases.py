@@ -86,5 +86,5 @@ def test_what_cannot_be_told_is_nan() -> None:
     del rows["left_length"]
     found = measure_biases(read_panel(rows | {"judge": ["omega"] * 10}, people))[0]
     assert np.isnan([found.position.value, found.length.value, found.self_preference.value]).all()
-    votes = {"task": [1], "judge": ["a"], "vote": ["x"]}
+    votes = {"task": [1, 2], "judge": ["a", "a"], "vote": ["x", "y"]}
     assert measure_biases(read_panel(votes)) == []
