@@ -25,11 +25,12 @@ _WHOLE = ("aggregate", "audit", "evaluate", "labels", "learn", "report")
 _NAMES = {
     "engines": ["use_engine"],
     "fitting": ["Aggregator", "NotConverged"],
+    "formats": ["Export", "read_export"],
     "kernels.threads": ["use_threads"],
     "registry": ["learner", "learners", "method", "methods"],
     "saved": ["load"],
 }
-_ROOMS = (*_WHOLE, "datasets", "fitting", "metrics", "simulate")
+_ROOMS = (*_WHOLE, "datasets", "fitting", "formats", "metrics", "simulate")
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__, _ROOMS, _NAMES | {room: importlib.import_module(f"crowdwise.{room}").__all__ for room in _WHOLE}

@@ -3,6 +3,7 @@ from . import audit as audit
 from . import datasets as datasets
 from . import evaluate as evaluate
 from . import fitting as fitting
+from . import formats as formats
 from . import labels as labels
 from . import learn as learn
 from . import metrics as metrics
@@ -14,6 +15,8 @@ from .engines import use_engine as use_engine
 from .evaluate import *
 from .fitting import Aggregator as Aggregator
 from .fitting import NotConverged as NotConverged
+from .formats import Export as Export
+from .formats import read_export as read_export
 from .kernels.threads import use_threads as use_threads
 from .labels import *
 from .learn import *

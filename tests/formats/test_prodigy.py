@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import csv
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import polars as pl
 import pytest
 
+from crowdwise import MajorityVote, read_export
+from crowdwise.cli import main
 from crowdwise.labels import InputError, InputWarning, read_labels
 from crowdwise.labels.times import read_timed_labels
 
-if TYPE_CHECKING:
-    from pathlib import Path
+EXAMPLE = Path(__file__).parents[2] / "examples" / "exports" / "prodigy.jsonl"
 
 
 def answer(text: int, who: str, said: str, label: str = "SPAM", **more: Any) -> dict[str, Any]:
@@ -62,7 +64,7 @@ def test_accept_and_reject_are_the_labels(tmp_path: Path) -> None:
     file = written(ROWS, tmp_path / "spam.jsonl")
     assert edges(read_labels(file)) == EXPECTED
     timed = read_timed_labels(file)
-    assert (edges(timed.labels), timed.column) == (EXPECTED, "_timestamp")
+    assert (edges(timed.labels), timed.column) == (EXPECTED, "time")
     assert timed.time.tolist() == [1700000001, 1700000001, 1700000002, 1700000002, 1700000003]
 
 
@@ -75,7 +77,7 @@ def test_a_list_of_records_is_read_alike(tmp_path: Path) -> None:
 def test_ignored_answers_are_left_out_and_said(tmp_path: Path) -> None:
     rows = [answer(1, "cy", "ignore"), *ROWS, answer(2, "cy", "ignore"), answer(9, "cy", "ignore", _session_id=None)]
     file = written(rows, tmp_path / "spam.jsonl")
-    with pytest.warns(InputWarning, match=r"spam\.jsonl: 3 answers 'ignore' left out"):
+    with pytest.warns(InputWarning, match=r"spam\.jsonl \(Prodigy\): 3 skipped answers not counted"):
         labels = read_labels(file)
     assert edges(labels) == EXPECTED
     assert labels.classes.to_pylist() == ["accept", "reject"]
@@ -84,10 +86,10 @@ def test_ignored_answers_are_left_out_and_said(tmp_path: Path) -> None:
     twice = written([*rows, answer(2, "ann", "accept")], tmp_path / "twice.jsonl")
     with (
         pytest.warns(InputWarning),
-        pytest.raises(InputError, match=r"worker 'mails-ann' on task -2004 \(twice\.jsonl, line 9\)"),
+        pytest.raises(InputError, match=r"worker 'mails-ann' on task -2004 \(twice\.jsonl, answer 6\)"),
     ):
         read_labels(twice)
-    with pytest.raises(InputError, match="every answer is 'ignore'"):
+    with pytest.raises(InputError, match=r"no answer that can be read: 1 skipped answer\."):
         read_labels(written([answer(1, "ann", "ignore")], tmp_path / "none.jsonl"))
 
 
@@ -95,20 +97,22 @@ def test_of_several_labels_each_is_a_task_of_its_own(tmp_path: Path) -> None:
     rows = [*ROWS, answer(1, "ann", "reject", label="URGENT"), answer(1, "bob", "accept", label="URGENT")]
     labels = read_labels(written(rows, tmp_path / "l.jsonl"))
     assert (labels.n_tasks, labels.classes.to_pylist()) == (4, ["accept", "reject"])
-    for name in ("_task_hash", "_input_hash"):
-        rows = without(rows, name)
-        if name == "_task_hash":
-            with pytest.raises(InputError, match=r"without the field '_task_hash'.*--task-column"):
-                read_labels(written(rows, tmp_path / "l.jsonl"))
+    labels = read_labels(written(without(rows, "_task_hash"), tmp_path / "l.jsonl"))
+    assert (labels.n_tasks, labels.classes.to_pylist()) == (4, ["accept", "reject"])
+    with pytest.raises(InputError, match=r"without the field '_task_hash'.*--task-column"):
+        read_labels(without(rows, "_task_hash"))
 
 
 @pytest.mark.parametrize(
     ("left_out", "tasks"),
-    [(("_task_hash",), [101, 102, 103]), (("_task_hash", "_input_hash", "_view_id"), ["text 1", "text 2", "text 3"])],
+    [(("_task_hash",), ["101", "102", "103"]), (("_task_hash", "_input_hash"), ["text 1", "text 2", "text 3"])],
 )
 def test_without_hashes_of_tasks(left_out: tuple[str, ...], tasks: list[Any], tmp_path: Path) -> None:
     labels = read_labels(written(without(ROWS, *left_out), tmp_path / "l.jsonl"))
-    assert (labels.tasks.to_pylist(), labels.classes.to_pylist()) == (tasks, ["accept", "reject"])
+    assert (labels.tasks.to_pylist(), labels.classes.to_pylist()) == (
+        [f"{task}/SPAM" for task in tasks],
+        ["accept", "reject"],
+    )
 
 
 def test_the_session_stands_in_for_the_annotator(tmp_path: Path) -> None:
@@ -132,12 +136,9 @@ def test_the_session_stands_in_for_the_annotator(tmp_path: Path) -> None:
         ({"_view_id": None, "spans": [{"start": 0}]}, "with the fields 'spans'"),
     ],
 )
-def test_answers_that_stand_elsewhere_are_refused(more: dict[str, Any], said: str, tmp_path: Path) -> None:
-    file = written([row | more for row in ROWS], tmp_path / "l.jsonl")
-    with pytest.raises(
-        InputError, match=rf"l\.jsonl looks like an export of Prodigy {said}, whose answers are not read"
-    ):
-        read_labels(file)
+def test_answers_that_stand_elsewhere_are_refused_in_tables(more: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=rf"looks like an export of Prodigy {said}, whose answers are not read"):
+        read_labels([row | more for row in ROWS])
 
 
 def test_suggested_spans_are_accepted_or_rejected_as_a_whole(tmp_path: Path) -> None:
@@ -174,3 +175,63 @@ def test_other_tables_with_an_answer_are_left_alone() -> None:
     assert read_labels(table).classes.to_pylist() == ["x", "y"]
     plain = {"task": ["a", "b"], "worker": ["w", "w"], "answer": ["accept", "reject"]}
     assert read_labels(plain).classes.to_pylist() == ["accept", "reject"]
+
+
+def test_the_example() -> None:
+    export = read_export(EXAMPLE)
+    assert [(each.name, each.kind, each.n_answers) for each in export.questions] == [("accept", "labels", 27)]
+    assert (export.skipped.num_rows, export.left_out) == (2, {"task rejected as a whole": 1})
+    assert (export.labels.n_tasks, export.labels.n_workers) == (10, 3)
+    assert export.labels.classes.to_pylist() == ["negative", "neutral", "positive"]
+    assert export.answers["time"].to_pylist()[0] == 1772359200
+    assert export.task_attributes.column_names == ["task", "source"]
+
+
+def test_views_that_choose_and_mark(tmp_path: Path) -> None:
+    base = {"_input_hash": 1, "_task_hash": 2, "_annotator_id": "ann", "_timestamp": 5, "answer": "accept"}
+    span = {"start": 0, "end": 4, "token_start": 0, "token_end": 0, "label": "PERSON"}
+    box = {"x": 1, "y": 2, "width": 3, "height": 4, "label": "cat", "points": [[1, 2], [4, 6]]}
+    lines = {
+        "multi-label": ({"_view_id": "choice", "options": [], "accept": ["a", "b"]}, {"labels": ["a", "b"]}),
+        "spans": ({"_view_id": "ner_manual", "spans": [span]}, {"start": 0, "end": 4, "label": "PERSON"}),
+        "boxes": ({"_view_id": "image_manual", "spans": [box]}, {"x_min": 1.0, "y_max": 6.0, "label": "cat"}),
+        "texts": ({"_view_id": "text_input", "user_input": "hello"}, {"text": "hello"}),
+    }
+    for kind, (fields, row) in lines.items():
+        more = base | fields | {"_input_hash": 2, "_annotator_id": "bob"}
+        more |= {"accept": ["a"]} if kind == "multi-label" else {"spans": []} if "spans" in fields else {}
+        export = read_export(written([base | fields, more], tmp_path / "l.jsonl"))
+        assert export.question.kind == kind  # type: ignore[union-attr]
+        assert export.question.n_answers == 2  # type: ignore[union-attr]
+        assert export.answers.select(list(row)).to_pylist()[0] == row
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"answer": "maybe"}, r"record 2: 'answer' is 'maybe'; Prodigy writes accept, reject, ignore"),
+        ({"_annotator_id": None, "_session_id": None}, r"record 2 does not say who gave each answer"),
+        (
+            {"_input_hash": None, "_task_hash": None, "text": None},
+            r"record 2 has neither '_task_hash' nor '_input_hash'",
+        ),
+        ({"_view_id": None, "spans": []}, r"record 2 has 'spans' and no '_view_id'"),
+        ({"_view_id": "choice", "accept": 5}, r"record 2: the answer cannot be read"),
+        ({"_view_id": "ner_manual", "spans": [{"start": 1}]}, r"record 2: the answer cannot be read"),
+    ],
+)
+def test_what_is_broken_is_named(more: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=said):
+        read_labels(written([ROWS[0], ROWS[0] | more], tmp_path / "l.jsonl"))
+
+
+def test_write_back(tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    assert main(["aggregate", str(EXAMPLE), "--method", "majority-vote", "--write-back", str(out)]) == 0
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    model = MajorityVote().fit(read_export(EXAMPLE).labels)
+    consensus = dict(zip(model.consensus()["task"].to_pylist(), model.consensus()["label"].to_pylist(), strict=True))
+    assert {line["_input_hash"]: line["accept"][0] for line in lines} == consensus
+    assert {(line["answer"], line["_annotator_id"]) for line in lines} == {("accept", "crowdwise")}
+    assert all(0 < line["meta"]["confidence"] <= 1 and "options" in line and line["text"] for line in lines)
+    assert read_export(out).labels.n_labels == 10

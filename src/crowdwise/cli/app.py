@@ -25,7 +25,6 @@ EXAMPLES = "\n\n".join(
         "Examples:",
         "  crowdwise demo",
         "  crowdwise aggregate labels.csv --truth truth.csv --out results",
-        "  crowdwise train --features X.npz --labels labels.csv --out results",
         "  crowdwise report labels.csv --out report.html",
     )
 )

@@ -6,6 +6,7 @@ import csv
 import sys
 import warnings
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from crowdwise.labels.errors import InputError, InputWarning, OtherKindError, qu
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from crowdwise.formats import Export
     from crowdwise.labels import CrowdLabels
     from crowdwise.labels.describe import Description
     from crowdwise.labels.times import TimedLabels
@@ -45,6 +47,40 @@ class LabelFiles:
         """The files, one by one."""
         return [self.source] if isinstance(self.source, str) else list(self.source)
 
+    @cached_property
+    def opened(self) -> Any:
+        """The export of a labelling tool, read; or the files themselves, held in memory where they can be read once.
+
+        What was left out of an export is warned of, once.
+        """
+        from crowdwise.formats.open_export import find_export
+
+        columns = self.columns
+        if columns.format is None and (columns.task_column or columns.worker_column or columns.label_column):
+            return self.files  # who names columns is taken at their word
+        held, export = find_export(
+            self.files,
+            format=columns.format,
+            question=columns.question,
+            kind=columns.kind and columns.kind.value,
+            include_predictions=columns.include_predictions,
+        )
+        if export is None:
+            return held
+        export.warn_of_left_out()
+        return export
+
+    @property
+    def export(self) -> Export | None:
+        """The export of a labelling tool, if that is what the files are."""
+        from crowdwise.formats import Export
+
+        return self.opened if isinstance(self.opened, Export) else None
+
+    def find_gold(self, model: Any) -> Any:
+        """The gold of an export, as `read_truth` takes it; None without any, or if the method has no use for it."""
+        return None if self.export is None or "gold" not in model.uses else self.export.gold_columns()
+
     def reader_options(self) -> dict[str, Any]:
         """Give the same to `read_labels`."""
         columns = self.columns
@@ -63,7 +99,9 @@ class LabelFiles:
         kind = self.columns.kind
         if kind is not None and kind.value != "labels":
             raise OtherKindError(
-                f"--kind {kind.value}: this command takes labels (classes) alone.", kind.value, self.files
+                f"--kind {kind.value}: this command takes labels (classes) alone.",
+                kind.value,
+                self.opened if self.export is None else self.export.to_columns(),
             )
 
     def build_column_arguments(self) -> list[str]:
@@ -88,8 +126,8 @@ def read_files(given: LabelFiles) -> CrowdLabels:
     """
     from crowdwise.labels import read_labels
 
-    given.refuse_other_kind()
-    labels: CrowdLabels = _read_and_warn(lambda: read_labels(given.files, **given.reader_options()))
+    _read_and_warn(given.refuse_other_kind)
+    labels: CrowdLabels = _read_and_warn(lambda: read_labels(given.opened, **given.reader_options()))
     return labels
 
 
@@ -97,9 +135,9 @@ def read_timed_files(given: LabelFiles) -> TimedLabels:
     """Read labels and their times as the options say; what is doubtful about them is said on standard error."""
     from crowdwise.labels.times import read_timed_labels
 
-    given.refuse_other_kind()
+    _read_and_warn(given.refuse_other_kind)
     time = given.columns.time_column if isinstance(given.columns, TimedColumnOptions) else None
-    timed: TimedLabels = _read_and_warn(lambda: read_timed_labels(given.files, time=time, **given.reader_options()))
+    timed: TimedLabels = _read_and_warn(lambda: read_timed_labels(given.opened, time=time, **given.reader_options()))
     return timed
 
 
@@ -108,7 +146,7 @@ def describe_files(given: LabelFiles) -> Description:
     from crowdwise.labels import read_labels
 
     labels, notes = collect_warnings(
-        InputWarning, lambda: read_labels(given.files, **given.reader_options() | {"kind": "labels"})
+        InputWarning, lambda: read_labels(given.opened, **given.reader_options() | {"kind": "labels"})
     )
     found: Description = labels.describe()
     already = " ".join(found.warnings)

@@ -57,9 +57,13 @@ class LabelKind(StrEnum):
     labels = "labels"
     boxes = "boxes"
     comparisons = "comparisons"
+    masks = "masks"
+    multi_label = "multi-label"
     ordinal = "ordinal"
     points = "points"
     rankings = "rankings"
+    texts = "texts"
+    similarity = "similarity"
     spans = "spans"
     values = "values"
 
@@ -86,8 +90,9 @@ Labels = Annotated[
     list[str],
     typer.Argument(
         metavar="LABELS",
-        help="CSV, TSV, JSON lines, Parquet or Arrow, plain or gzipped; - for standard input. Several files, or a "
-        "pattern such as 'days/*.csv', are read as one.",
+        help="CSV, TSV, JSON lines, Parquet or Arrow, plain or gzipped, or the export of a labelling tool as it is "
+        "(see `crowdwise formats`); - for standard input. Several files, or a pattern such as 'days/*.csv', are read "
+        "as one.",
     ),
 ]
 column_option = partial(make_option, panel="Columns and classes")
@@ -98,6 +103,17 @@ Classes = Annotated[str | None, column_option("All classes in their order; other
 Duplicates = Annotated[OnDuplicate, column_option("A second answer of one worker to one task.")]
 Kind = Annotated[LabelKind | None, column_option("What the answers are; by the columns, if left out.")]
 Outer = Annotated[OuterNames | None, column_option("What the outer names of nested JSON are.")]
+export_option = partial(make_option, panel="Exports of labelling tools")
+Question = Annotated[str | None, export_option("Which question of an export, where it holds several.", "NAME")]
+ExportFormat = Annotated[str | None, export_option("See `crowdwise formats`; by the content, if left out.", "NAME")]
+IncludePredictions = Annotated[
+    bool,
+    typer.Option(
+        "--include-predictions",
+        help="Count the predictions of models in an export as answers.",
+        rich_help_panel="Exports of labelling tools",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a page for people.")]
 Features = Annotated[
     str,
@@ -130,6 +146,9 @@ class ColumnOptions:
     on_duplicate: Duplicates = OnDuplicate.error
     kind: Kind = None
     outer: Outer = None
+    question: Question = None
+    format: ExportFormat = None
+    include_predictions: IncludePredictions = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,13 +205,17 @@ class AuditOptions(ConsensusOptions):
 
 
 def build_option_arguments(given: Mapping[str, Any]) -> list[str]:
-    """Options and their values as words of a command line; None is left out.
+    """Options and their values as words of a command line; None is left out, and what is switched off.
 
-    >>> build_option_arguments({"max_iter": 5, "gold": None})
-    ['--max-iter', '5']
+    >>> build_option_arguments({"max_iter": 5, "gold": None, "compare": True})
+    ['--max-iter', '5', '--compare']
     """
-    chosen = {f"--{name.replace('_', '-')}": value for name, value in given.items() if value is not None}
-    return [word for option, value in chosen.items() for word in (option, str(value))]
+    chosen = {
+        f"--{name.replace('_', '-')}": value
+        for name, value in given.items()
+        if value is not None and value is not False
+    }
+    return [word for option, value in chosen.items() for word in ((option,) if value is True else (option, str(value)))]
 
 
 def expand_option_groups(command: Callable[..., None]) -> Callable[..., None]:

@@ -1,166 +1,190 @@
-"""Exports of Prodigy: a line for each task and annotator, with `answer`: accept, reject or ignore.
-
-Where annotators accept or reject a suggested `label`, it is part of the question and `answer` is what they said:
+"""Prodigy: JSON lines, one for each task and annotator, with `answer`: accept, reject or ignore.
 
 | field | read as |
 |---|---|
-| `_task_hash` (text and label together), else `_input_hash` or the text where there is one label only | task |
+| `_input_hash`; `_task_hash` (text and label together) where a suggested label is accepted or rejected | task |
 | `_annotator_id`, else `_session_id` | worker |
-| `answer` | label: accept or reject; ignore is no answer and left out, which a warning says |
+| `answer` | the label, where a suggestion is accepted or rejected; ignore is skipped in every view |
+| `accept` | ids of the options that were chosen: labels, or multi-label where some chose several |
+| `spans` | spans; boxes where they have a width and a height |
+| `user_input` | texts |
+| `_timestamp` | time |
+| `meta` | attributes of tasks |
 
-Answers of other views (several options, spans drawn by hand, free text) stand elsewhere in the record, and are refused
-for now: the column `label` or `answer` would be read without an error, and mean something else.
+A task that was rejected where something was to be chosen or marked has no answer, and is counted. Written back is a
+line for each task with the consensus as its answer, by the annotator crowdwise, as `prodigy db-in` takes it.
 """
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from crowdwise.formats.consensus_answers import AGENT
 from crowdwise.formats.export_format import Format
-from crowdwise.labels.columns import candidates
-from crowdwise.labels.errors import InputError, InputWarning, listing
-from crowdwise.labels.source_location import SelectedPlace, format_count
+from crowdwise.formats.prodigy_tables import ANSWERS, BINARY, HASHES, WORKERS, find_answers
+from crowdwise.labels.errors import InputError, listing, quote
 
 if TYPE_CHECKING:
-    from crowdwise.labels.columns import Columns, Named
-    from crowdwise.labels.types import IntArray
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from crowdwise.formats.answer_collector import AnswerCollector
+    from crowdwise.formats.consensus_answers import ConsensusAnswers
+    from crowdwise.formats.export_files import ExportFiles
 
 __all__ = ["FORMAT"]
 
-ANSWERS = ("accept", "reject", "ignore")
-HASHES = ("_task_hash", "_input_hash")
-WORKERS = ("_annotator_id", "_session_id")
-BINARY = ("classification", "text", "html", "image", "audio", "ner", "spans")  # views that accept or reject as a whole
-ELSEWHERE = ("accept", "options", "spans", "relations", "user_input", "audio_spans")  # fields with answers of others
-BY_HAND = "Write a table with columns task, worker and label, or name the columns yourself"
+CHOSEN = ("accept", "spans", "user_input")  # fields with answers of views that are not binary
+NOT_READ = ("relations", "audio_spans")
 
 
-def find_answers(source: Columns, named: Named) -> tuple[Columns, Named] | None:
-    """The answers of a Prodigy export without those ignored, and their columns; None if it is no such export.
-
-    Parameters
-    ----------
-    source
-        Any table.
-    named
-        Columns of task, worker and label that the user named; who names the label is taken at their word.
-    """
-    if "answer" not in source.names or named[2] is not None:
-        return None
-    if not {*HASHES, *WORKERS, "_view_id", "label"} & set(source.names):
-        return None
-    answer = _to_plain_text(source.column("answer"))
-    if not _is_text(answer.type):
-        return None
-    said = set(pc.unique(answer).to_pylist()) - {None}
-    if not said <= set(ANSWERS):
-        _refuse_other_answers(source, said)
-        return None
-    _refuse_other_views(source)
-    kept = np.flatnonzero(pc.fill_null(pc.not_equal(answer, "ignore"), True).to_numpy())
-    if kept.size == 0:
-        raise InputError(f"{source.place.origin}: every answer is 'ignore'. There is no label to read.")
-    if kept.size < len(answer):
-        warnings.warn(
-            f"{source.place.origin}: {format_count(len(answer) - kept.size, 'answer')} 'ignore' left out: a task that "
-            "was skipped has no label.",
-            InputWarning,
-            stacklevel=2,
-        )
-    columns = (named[0] or _task_column(source), named[1] or _worker_column(source, kept), "answer")
-    return _select_rows(source, kept), columns
+def recognises(files: ExportFiles) -> bool:
+    """Whether the first line has an answer of Prodigy's, and a field by which it keeps it."""
+    first = files.first_record
+    return first.get("answer") in ANSWERS and bool({*HASHES, *WORKERS, "_view_id"} & set(first))
 
 
-def _refuse_other_answers(source: Columns, said: set[str]) -> None:
-    """An export of Prodigy in which some answers are none of its own: its label column would mean something else."""
-    others = sorted(said - set(ANSWERS))
-    if said & set(ANSWERS) and {*HASHES, *WORKERS, "_view_id"} & set(source.names):
+def read(files: ExportFiles, found: AnswerCollector) -> None:
+    """Give every line to the collector."""
+    for record, records in files.records():
+        where = records.where
+        answer = record.get("answer")
+        if answer not in ANSWERS:
+            raise InputError(
+                f"{where}: 'answer' is {quote(answer)}; Prodigy writes {', '.join(ANSWERS)}. Export the file again, or "
+                "name the columns yourself (on the command line --task-column, --worker-column, --label-column)."
+            )
+        binary = _is_binary(record, where)
+        if answer == "ignore":
+            found.skipped.add(_task_of(record, where, binary=binary), _find_worker(record))
+            continue
+        worker = _find_worker(record)
+        if worker is None:
+            raise InputError(
+                f"{where} does not say who gave each answer: {' and '.join(map(repr, WORKERS))} are empty or not "
+                "there. Add a field with the annotator (each had a database or a session of their own), and name it "
+                "with worker= in read_labels (on the command line --worker-column)."
+            )
+        task = _task_of(record, where, binary=binary)
+        if isinstance(record.get("meta"), dict):
+            found.tasks.add(task, record["meta"])
+        if binary:
+            found.question("answer", "labels").add(task, worker, (answer,), time=record.get("_timestamp"))
+        elif answer == "reject":
+            found.left_out["task rejected as a whole"] += 1
+        else:
+            _read_chosen(record, task, worker, found, where)
+
+
+def _is_binary(record: Mapping[str, Any], where: str) -> bool:
+    """Whether the answer is about a suggestion as a whole."""
+    view = record.get("_view_id")
+    if view is not None:
+        return view in BINARY
+    if isinstance(record.get("spans"), list) and "accept" not in record:
         raise InputError(
-            f"{source.place.origin} looks like an export of Prodigy, but the column 'answer' holds {listing(others)} "
-            f"besides {', '.join(ANSWERS)}. Mend these answers, or name the columns yourself (on the command line "
-            "--task-column, --worker-column, --label-column)."
+            f"{where} has 'spans' and no '_view_id', so that they may be the answer, or a suggestion that was accepted "
+            "as a whole. Add the field: ner_manual where they were drawn by hand, ner where they were suggested."
         )
+    return not any(name in record for name in (*CHOSEN, "options", *NOT_READ))
 
 
-def _refuse_other_views(source: Columns) -> None:
-    views = _distinct_values(source, "_view_id")
-    others = [name for name in views if name not in BINARY]
-    elsewhere = [name for name in ELSEWHERE if name in source.names and not (views and name == "spans")]
-    if others or elsewhere:
-        what = f"of the view {listing(others)}" if others else f"with the fields {listing(elsewhere)}"
+def _find_worker(record: Mapping[str, Any]) -> Any:
+    return next(
+        (record[name] for name in WORKERS if isinstance(record.get(name), str | int) and record[name] != ""), None
+    )
+
+
+def _task_of(record: Mapping[str, Any], where: str, *, binary: bool) -> Any:
+    """What tells tasks apart: a text, and where a label is suggested, both together."""
+    for name in HASHES if binary else (HASHES[1], HASHES[0]):
+        if isinstance(record.get(name), str | int):
+            if name == HASHES[1] and binary and record.get("label") is not None:
+                return f"{record[name]}/{record['label']}"
+            return record[name]
+    shown = next((record[name] for name in ("text", "image", "html", "audio") if record.get(name)), None)
+    if not isinstance(shown, str) or len(shown) > 1000:
         raise InputError(
-            f"{source.place.origin} looks like an export of Prodigy {what}, whose answers are not read yet: they are "
-            f"not in the columns 'label' or 'answer'. {BY_HAND}."
+            f"{where} has neither {' nor '.join(map(repr, HASHES))}, which tell the tasks apart; it has "
+            f"{listing(record)}. Export it with its hashes."
         )
+    return f"{shown}/{record['label']}" if binary and record.get("label") is not None else shown
 
 
-def _task_column(source: Columns) -> str:
-    if HASHES[0] in source.names:
-        return HASHES[0]
-    suggested = _distinct_values(source, "label")
-    if len(suggested) <= 1:
-        tasks = [HASHES[1]] if HASHES[1] in source.names else candidates("task", source.names)
-        if len(tasks) == 1:
-            return tasks[0]
-    raise InputError(
-        f"{source.place.origin} looks like an export of Prodigy (answers {', '.join(ANSWERS)} about "
-        f"{listing(suggested) if suggested else 'a label'}) without the field '_task_hash', which tells the tasks "
-        "apart. Export it with its hashes, or name the column that does with task= in read_labels (on the command line "
-        "--task-column). If another column than 'answer' is the label, name that with label= (--label-column)."
-    )
+def _read_chosen(record: Mapping[str, Any], task: Any, worker: Any, found: AnswerCollector, where: str) -> None:
+    time, read_any = record.get("_timestamp"), False
+    try:
+        if "accept" in record or "options" in record:
+            read_any, chosen = True, record.get("accept") or []
+            if len(chosen) == 1:
+                found.question("accept", "labels").add(task, worker, (chosen[0],), time=time)
+            elif chosen:
+                found.question("accept", "multi-label").add(task, worker, (list(chosen),), time=time)
+            else:
+                found.left_out["accepted without an option"] += 1
+        if "spans" in record:
+            read_any = True
+            _read_spans(record["spans"] or [], task, worker, found, time)
+        if isinstance(record.get("user_input"), str):
+            read_any = True
+            found.question("user_input", "texts").add(task, worker, (record["user_input"],), time=time)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{where}: the answer cannot be read ({error!r}). Export the file again.") from error
+    if not read_any:
+        found.left_out[f"answer of the view {quote(record.get('_view_id'))}"] += 1
 
 
-def _worker_column(source: Columns, kept: IntArray) -> str:
-    """The field with the annotator of every answer."""
-    for name in (*WORKERS, *candidates("worker", source.names)):
-        if name in source.names and _has_no_empty_cells(source.column(name).take(pa.array(kept))):
-            return name
-    raise InputError(
-        f"{source.place.origin} looks like an export of Prodigy that does not say who gave each answer: "
-        f"{' and '.join(repr(name) for name in WORKERS)} are empty or not there. Add a column with the annotator (each "
-        "had a database or a session of their own), and name it with worker= in read_labels (on the command line "
-        "--worker-column)."
-    )
+def _read_spans(spans: list[Any], task: Any, worker: Any, found: AnswerCollector, time: Any) -> None:
+    rows: list[tuple[Any, ...]]
+    if any("points" in span and "width" not in span for span in spans):
+        rows = [(json.dumps({"points": span["points"]}), span["label"]) for span in spans]
+        found.question("spans", "masks").add(task, worker, *rows, time=time)
+    elif any("width" in span for span in spans):
+        rows = [(*_corners(span), span["label"]) for span in spans]
+        found.question("spans", "boxes").add(task, worker, *rows, time=time)
+    elif spans:
+        rows = [(span["start"], span["end"], span["label"]) for span in spans]
+        found.question("spans", "spans").add(task, worker, *rows, time=time)
+    else:  # whether spans or boxes were asked for is told by other answers
+        found.unmarked.add(task, worker)
 
 
-def _select_rows(source: Columns, rows: IntArray) -> Columns:
-    """The table with some of its rows."""
-    taken = pa.array(rows)
-    return replace(
-        source,
-        column=lambda name: source.column(name).take(taken),
-        place=SelectedPlace.select_rows(source.place, rows),
-        batches=None,
-    )
+def _corners(span: Mapping[str, Any]) -> tuple[float, float, float, float]:
+    left, top = float(span["x"]), float(span["y"])
+    return left, top, left + float(span["width"]), top + float(span["height"])
 
 
-def _distinct_values(source: Columns, name: str) -> list[str]:
-    """What a column holds, each once; nothing if it is not there."""
-    if name not in source.names:
-        return []
-    column = _to_plain_text(source.column(name))
-    return [str(value) for value in pc.unique(column).drop_null().to_pylist()] if _is_text(column.type) else []
+def write(files: ExportFiles, consensus: ConsensusAnswers, out: Path) -> None:
+    """Write a line for each task with the consensus as its answer."""
+    question = consensus.question
+    if question.name not in ("answer", "accept"):
+        raise InputError(f"{question.kind} are not written for Prodigy yet. Leave --write-back out.")
+    left = dict(consensus.by_task)
+    with out.open("w", encoding="utf-8") as file:
+        for record, records in files.records():
+            binary = _is_binary(record, records.where)
+            said = left.pop(str(_task_of(record, records.where, binary=binary)), None)
+            if said is None:
+                continue
+            if binary:
+                answer: dict[str, Any] = {"answer": said.answer}
+            else:
+                answer = {"accept": said.answer if isinstance(said.answer, list) else [said.answer], "answer": "accept"}
+            who = {"_annotator_id": AGENT, "_session_id": AGENT}
+            meta = {"meta": {**(record.get("meta") or {}), "confidence": said.confidence}}
+            kept = {name: value for name, value in record.items() if name != "_timestamp"}
+            file.write(json.dumps({**kept, **answer, **who, **meta}, ensure_ascii=False) + "\n")
 
 
-def _to_plain_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Text that is held in a dictionary, or as views, as plain text."""
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    return column.cast(pa.string()) if _is_text(kind) or pa.types.is_string_view(kind) else column
-
-
-def _has_no_empty_cells(column: pa.ChunkedArray) -> bool:
-    """Whether every row has a value; an empty cell of a text file has none."""
-    return not column.null_count and not (_is_text(column.type) and pc.any(pc.equal(column, "")).as_py())
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-FORMAT = Format("Prodigy", find_answers)
+FORMAT = Format(
+    slug="prodigy",
+    name="Prodigy",
+    files="JSON lines (db-out)",
+    kinds=("labels", "multi-label", "texts", "spans", "boxes", "masks"),
+    recognises=recognises,
+    read=read,
+    writes="a line for each task (JSON lines, for db-in)",
+    write=write,
+    find_answers=find_answers,
+)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crowdwise.formats.open_export import find_export
 from crowdwise.labels.columns import Columns, candidates, choose_roles
 from crowdwise.labels.encode import Encoded, encode
 from crowdwise.labels.errors import InputError, listing, quote
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.source_location import Place
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
-__all__ = ["AnswerTable", "open_table"]
+__all__ = ["AnswerTable", "open_table", "place_known"]
 
 LARGEST_VALUE = 1e100  # squares of values are summed
 NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?\s*$"
@@ -56,12 +57,28 @@ class AnswerTable:
         """A column of names as positions in its vocabulary, in order of first appearance."""
         return encode(self.columns[role], role, name=self.names[role], place=self.place, text=self.text)
 
+    def encode_task_answers(self) -> dict[str, Any]:
+        """The columns `task` and `worker` as positions, their vocabularies, and the kind of table for results."""
+        tasks, workers = self.encode("task"), self.encode("worker")
+        return {
+            "task": tasks.codes.astype(np.int32),
+            "worker": workers.codes.astype(np.int32),
+            "tasks": tasks.names,
+            "workers": workers.names,
+            "table_kind": self.table_kind,
+        }
+
     def encode_together(self, first: str, second: str) -> tuple[IntArray, IntArray, pa.Array]:
         """Two columns that name things of one sort, as positions in one vocabulary."""
         one, other = self.encode(first), self.encode(second)
         names = union([one.names, other.names])
         left, right = (positions(each.names, names)[each.codes].astype(np.int32) for each in (one, other))
         return left, right, names
+
+    def find_names(self, role: str, names: pa.Array, noun: str) -> tuple[Encoded, IntArray]:
+        """A column of names, and the position of each row's among others (-1: not there); refused if none is there."""
+        encoded = self.encode(role)
+        return encoded, place_known(encoded.names, names, noun)[encoded.codes]
 
     def read_numbers(self, role: str, *, may_be_empty: bool = False) -> FloatArray:
         """A column of finite numbers (n,); words, missing values and infinities are refused with their rows.
@@ -123,6 +140,16 @@ def _find_empty(column: pa.ChunkedArray) -> BoolArray:
     return mask
 
 
+def _open_columns(source: Any, needs: str) -> Any:
+    """The answers of a tool's export, or whatever else holds a table."""
+    held, export = find_export(source)
+    if export is None:
+        return open_source(held, needs)
+    if export is not source:
+        export.warn_of_left_out()
+    return export.to_columns()
+
+
 def open_table(
     source: Any, needs: str, given: dict[str, str | None], optional: dict[str, str | None] | None = None
 ) -> AnswerTable:
@@ -137,7 +164,7 @@ def open_table(
     optional
         Roles that there may be besides.
     """
-    columns = source if isinstance(source, Columns) else open_source(source, needs)
+    columns = source if isinstance(source, Columns) else _open_columns(source, needs)
     if not isinstance(columns, Columns):
         raise InputError(f"This is no table with named columns. {needs}")
     there = {
@@ -165,3 +192,14 @@ def open_table(
     return AnswerTable(
         {role: read[name] for role, name in names.items()}, names, columns.place, columns.text, columns.kind
     )
+
+
+def place_known(names: pa.Array, others: pa.Array, noun: str) -> IntArray:
+    """Positions (n,) of the names of a truth among those of answers, -1 for others; refused where all are others."""
+    there = positions(names, others)
+    if (there < 0).all():
+        raise InputError(
+            f"The truth is about other {noun}s ({listing(names.to_pylist()[:5])}, …) than the answers "
+            f"({listing(others.slice(0, 5).to_pylist())}, …): no name matches. Use the same {noun} names in both."
+        )
+    return there

@@ -20,10 +20,11 @@ from crowdwise.labels.errors import InputError, quote
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from crowdwise.formats import Export
     from crowdwise.kinds.answers import Answers
     from crowdwise.kinds.model import KindModel
 
-__all__ = ["Kind", "KindMethod", "find_kind", "kind", "kinds"]
+__all__ = ["Kind", "KindMethod", "find_kind", "find_kind_of_export", "kind", "kinds"]
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,19 @@ def find_kind(names: Iterable[str]) -> Kind | None:
     fitting = [each for each in kinds() if each.recognises(every) and (each.labelled or not labels)]
     # Of two, that which asks for more columns: "left, right, same" are also "left, right".
     return max(fitting, key=lambda each: max(map(len, each.columns)), default=None)
+
+
+def find_kind_of_export(export: Export) -> Kind | None:
+    """The kind of the chosen question of a tool's export; None for labels. One that there is not yet is refused."""
+    asked = export.chosen()
+    if asked.kind == "labels":
+        return None
+    if asked.kind not in {each.name for each in kinds()}:
+        raise InputError(
+            f"{export.origin} holds {asked.kind}, which cannot be aggregated yet: {asked}. Once they can, this will do "
+            f"it: crowdwise aggregate {export.origin} --question {quote(asked.name)}"
+        )
+    return kind(asked.kind)
 
 
 @functools.cache

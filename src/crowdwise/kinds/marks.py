@@ -156,6 +156,16 @@ class Marks(TaskAnswers):
                 f"{', '.join(cls.coordinates)}, or none of them for a worker who marked nothing."
             )
 
+    def equality_columns(self) -> tuple[IntArray, IntArray]:
+        """The task, and a number for each different set of marks; those of empty answers differ from each other."""
+        said: dict[bytes, int] = {}
+        codes = []
+        for answer in range(self.n_answers):
+            marks = slice(self.mark_ptr[answer], self.mark_ptr[answer + 1])
+            drawn = self.place[marks].tobytes() + self.label[marks].tobytes()
+            codes.append(said.setdefault(drawn or str(answer).encode(), len(said)))
+        return self.task, np.array(codes, np.int64)
+
     def _take(self, rows: IntArray) -> Self:
         counts = np.diff(self.mark_ptr)[rows]
         ends = np.cumsum(counts)

@@ -84,8 +84,12 @@ class Blob:
     def blocks(self) -> Iterator[bytes]:
         """Read everything, decompressed, some at a time."""
         with self.stream() as stream:
-            while block := self._read_or_raise_input_error(lambda: stream.read(BLOCK)):
+            while block := self.read_from(stream, BLOCK):
                 yield block
+
+    def read_from(self, stream: BinaryIO, size: int) -> bytes:
+        """Read up to so many bytes of a stream that this opened; what is wrong with the file is said in words."""
+        return self._read_or_raise_input_error(lambda: stream.read(size))
 
     def refuse_bomb(self) -> None:
         """Refuse gzipped data that would fill the memory, before they are held there whole."""
@@ -120,6 +124,8 @@ class Blob:
 
 def open_blob(source: Any) -> Blob:
     """Take a path, "-" for standard input, or an open file, and check that it can be read at all."""
+    if isinstance(source, Blob):
+        return source
     if source == "-":
         return _hold_bytes("standard input", _read_standard_input())
     if hasattr(source, "read"):

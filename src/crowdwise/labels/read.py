@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.labels.arrow_columns import as_column, as_plain_column, find_column, polars_to_arrow
+from crowdwise.labels.byte_source import Blob
 from crowdwise.labels.column_checks import refuse_header_row
 from crowdwise.labels.columns import ROLES, Columns, Named, choose_columns, refuse_names_not_text
 from crowdwise.labels.crowd_labels import CrowdLabels
@@ -44,6 +45,9 @@ class Options:
     on_duplicate: Duplicates = "error"
     kind: LabelKind | None = None
     outer: Outer | None = None
+    format: str | None = None
+    question: str | None = None
+    include_predictions: bool = False
 
     def __post_init__(self) -> None:
         """Refuse names of columns that are no text, and kinds that there are not."""
@@ -64,6 +68,9 @@ def read_labels(
     on_duplicate: Duplicates = "error",
     kind: LabelKind | None = None,
     outer: Outer | None = None,
+    format: str | None = None,  # noqa: A002 (what it is called on the command line)
+    question: str | None = None,
+    include_predictions: bool = False,
 ) -> CrowdLabels:
     """Read labels from a file or a table with a row for each answer.
 
@@ -77,8 +84,8 @@ def read_labels(
         names (the first column of a text file, a column named task, a pandas index) do not repeat, the
         columns share their values and some cells are empty (or -1, among whole numbers); 2-D arrays; and
         {task: {worker: label}} as a dict or a JSON file. A list of paths, or a pattern such as "days/*.csv", is
-        read as one table: all files must have the same columns. Of an export of Prodigy in which annotators accept
-        or reject a suggestion, the label is what they answered.
+        read as one table: all files must have the same columns. Also the export of a labelling tool as it is
+        (`crowdwise.formats.formats()` lists them), or what `read_export` gave.
     task, worker, label
         Column names. By default "task", "worker" and "label", or the one column with a usual other name
         (item, annotator, answer, …).
@@ -94,6 +101,8 @@ def read_labels(
     outer
         What the outer names of a mapping of mappings are, "tasks" or "workers"; by default found by their names and
         numbers, and asked about where these do not tell.
+    format, question, include_predictions
+        Of the export of a labelling tool: see `read_export`.
 
     Raises
     ------
@@ -113,7 +122,7 @@ def read_labels(
     """
     if isinstance(source, CrowdLabels):
         return source
-    options = Options((task, worker, label), classes, on_duplicate, kind, outer)
+    options = Options((task, worker, label), classes, on_duplicate, kind, outer, format, question, include_predictions)
     labels = labels_from_opened(source, *open_answers(source, options))
     warn_of_twins(labels, declared=classes is not None)
     return labels
@@ -121,14 +130,43 @@ def read_labels(
 
 def open_answers(source: Any, options: Options) -> tuple[Opened, Options]:
     """Open a source of answers, those that were skipped left out, with the columns that are found by its format."""
+    # Found by name: the room of tools' exports lies above this one.
+    formats = import_module("crowdwise.formats.open_export")
+    if options.named == (None, None, None) or options.format is not None:  # who names columns is taken at their word
+        given = source
+        source, export = formats.find_export(
+            given,
+            format=options.format,
+            question=options.question,
+            kind=options.kind,
+            include_predictions=options.include_predictions,
+        )
+        if export is not None:
+            if export is not given:
+                export.warn_of_left_out()
+            return _columns_of_export(export, options), options
     found = open_source(source)
     if not isinstance(found, Columns):
         return found, options
-    # Found by name: the room of tools' exports lies above this one.
-    answers = import_module("crowdwise.formats").find_answers(found, options.named)
+    answers = formats.find_answers(found, options.named)
     if answers is None:
         _refuse_other_kinds(found, options)
     return (found, options) if answers is None else (answers[0], replace(options, named=answers[1]))
+
+
+def _columns_of_export(export: Any, options: Options) -> Columns:
+    """The answers of a tool's export, unless they are no classes."""
+    asked = export.chosen()
+    columns: Columns = export.to_columns()
+    if asked.kind == "labels" or options.kind is not None:
+        return columns
+    kind: Any = import_module("crowdwise.kinds.kind_registry").find_kind_of_export(export)
+    raise OtherKindError(
+        f"{export.origin} holds {kind.name} ({kind.words}), and no labels: {asked}. Read it with "
+        f"crowdwise.kinds.{kind.read.__name__}.",
+        kind.name,
+        columns,
+    )
 
 
 def _refuse_other_kinds(found: Columns, options: Options) -> None:
@@ -211,8 +249,12 @@ def open_source(source: Any, needs: str = ANSWERS) -> Opened:
     """Tell the source's kind: columns, a nested mapping, or a matrix; what a file `needs` is said if it is empty."""
     if _is_path(source) or (isinstance(source, list | tuple) and source and all(map(_is_path, source))):
         return open_paths(source, needs)
-    if hasattr(source, "read"):
+    if hasattr(source, "read") or isinstance(source, Blob):
         return file_source(source, needs)
+    return source if isinstance(source, Columns) else _open_in_memory(source)
+
+
+def _open_in_memory(source: Any) -> Opened:
     if isinstance(source, Mapping):
         nested = bool(source) and all(isinstance(answers, Mapping) for answers in source.values())
         table = columns_of_rows(source) if nested else source

@@ -66,6 +66,9 @@ def read_timed_labels(
     on_duplicate: Duplicates = "error",
     kind: LabelKind | None = None,
     outer: Outer | None = None,
+    format: str | None = None,  # noqa: A002 (what it is called on the command line)
+    question: str | None = None,
+    include_predictions: bool = False,
 ) -> TimedLabels:
     """Read labels as `read_labels` does, and the times at which they were given, if the table has them.
 
@@ -74,7 +77,7 @@ def read_timed_labels(
     time
         Column of times: numbers, or dates as ISO 8601 writes them (2026-05-31 13:45:00). By default "time", or the one
         column with a usual other name (timestamp, submitted_at, …); where it is not plain, there are no times.
-    source, task, worker, label, classes, on_duplicate, kind, outer
+    source, task, worker, label, classes, on_duplicate, kind, outer, format, question, include_predictions
         As for `read_labels`.
 
     Raises
@@ -88,7 +91,7 @@ def read_timed_labels(
     >>> read_timed_labels(table).time.tolist()
     [30.0, 20.0, 10.0]
     """
-    asked = Options((task, worker, label), classes, on_duplicate, kind, outer)
+    asked = Options((task, worker, label), classes, on_duplicate, kind, outer, format, question, include_predictions)
     found, options = open_answers(source, asked)
     labels = labels_from_opened(source, found, options)
     warn_of_twins(labels, declared=classes is not None)

@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from crowdwise.cli import console_tables, fitted_model_output, kind_output, output_files
+from crowdwise.cli.answer_files import KindAnswers, read_labels_or_answers
 from crowdwise.cli.fitted_model_output import (
     FittedResult,
     expected_wrong_facts,
@@ -24,7 +25,8 @@ from crowdwise.cli.fitted_model_output import (
 from crowdwise.cli.label_files import LabelFiles, announce_compilation, read_files, read_task_items, split_names
 from crowdwise.cli.options import ColumnOptions, ConsensusOptions, Json, Labels, build_option_arguments, make_option
 from crowdwise.cli.terminal_names import escape_unprintable, quote_command
-from crowdwise.labels.errors import InputError, NumericLabelsError, OtherKindError, listing, quote
+from crowdwise.cli.write_back import find_written_format, write_consensus_back
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.source_location import format_count
 
 if TYPE_CHECKING:
@@ -69,9 +71,14 @@ class AggregateOptions(ConsensusOptions):
         str | None, make_option("Of comparisons: write chosen, rejected, weight and flip_rate as JSON lines.", "FILE")
     ] = None
 
+    write_back: Annotated[
+        str | None,
+        make_option("Of an export: write the consensus for the tool that it is of (see `crowdwise formats`).", "FILE"),
+    ] = None
+
     def build_command_arguments(self) -> list[str]:
         """Give the options that change the fit, or what is shown of it, on a command line."""
-        return build_option_arguments(asdict(self) | {"truth": None})
+        return build_option_arguments(asdict(self) | {"truth": None, "write_back": None})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +133,10 @@ def aggregate(
         raise typer.BadParameter("--write-dpo needs the name of a file")
     if options.write_dpo is not None:
         output_files.check_file(options.write_dpo, "--write-dpo", given)
+    if options.write_back == "-":
+        raise typer.BadParameter("--write-back needs the name of a file")
+    if options.write_back is not None:
+        output_files.check_file(options.write_back, "--write-back", given)
     files = LabelFiles(labels, columns)
 
     def print_for_programs(result: Any) -> bool:
@@ -136,31 +147,19 @@ def aggregate(
         return json or out == "-"
 
     with use_engine(options.engine):
-        try:
-            read = read_files(files)
-        except OtherKindError as other:
-            kind_output.aggregate_answers(
-                other.kind, other.opened, files, options, place=place, print_result=print_for_programs
-            )
-            return
-        except NumericLabelsError as error:
-            if not kind_output.can_be_opened_twice(files):
-                raise
-            kind_output.aggregate_answers(
-                "values",
-                files.files,
-                files,
-                options,
-                place=place,
-                print_result=print_for_programs,
-                notes=[f"Read as values; --kind labels for classes. {str(error).partition('. If they are')[0]}."],
-            )
+        read = read_labels_or_answers(files, read_files)
+        if isinstance(read, KindAnswers):
+            kind_output.aggregate_answers(read, files, options, place=place, print_result=print_for_programs)
             return
         if options.write_dpo is not None:
             raise InputError("--write-dpo takes comparisons, and these are labels. Leave it out.")
+        if options.write_back is not None:
+            find_written_format(files)
         announce_compilation(read)
         items = read_task_items(options.items, read)
         result = fit_and_score(files, options, read)
+    if options.write_back is not None:
+        write_consensus_back(files, result.consensus, options.write_back)
     if place is not None:
         output_files.write_results(result, place)
     if print_for_programs(result):
@@ -172,15 +171,23 @@ def aggregate(
 # ---- fit --------------------------------------------------------------------------------------------------
 
 
-def fit_and_score(files: LabelFiles, options: AggregateOptions, labels: CrowdLabels) -> Result:
-    """Fit the method, and score it where the truth is given."""
+def fit_and_score(
+    files: LabelFiles, options: AggregateOptions, labels: CrowdLabels, *, from_files: bool = True
+) -> Result:
+    """Fit the method, and score it where the truth is given.
+
+    Gold of the options goes before that of an export. `from_files` says that the labels were read from the files.
+    """
     from crowdwise.audit.consensus_scores import score_posterior
     from crowdwise.fitting.em import StillImproving
     from crowdwise.labels.truth import read_truth
     from crowdwise.labels.vocabulary import positions
 
     model = _make_model(options)
-    gold = None if options.gold is None else read_truth(options.gold)
+    known_answers = options.gold
+    if known_answers is None and from_files:
+        known_answers = files.find_gold(model)
+    gold = None if known_answers is None else read_truth(known_answers)
     labels, added = _add_gold_classes(gold, labels, model)
     codes, notes = (None, []) if options.truth is None else read_scoring_truth(options.truth, labels)
     known = _prior_knowledge(options, labels) | ({} if gold is None else {"gold": gold})

@@ -43,7 +43,7 @@ def demo(
 
     place = output_files.check_folder(out)
     options = AggregateOptions(method="dawid-skene")
-    result = fit_and_score(LabelFiles("anaesthetists"), options, load("anaesthetists").labels)
+    result = fit_and_score(LabelFiles("anaesthetists"), options, load("anaesthetists").labels, from_files=False)
     output_files.write_results(result, place)
     _print_anaesthetists(result)
     missing = _learn_from_digits(place)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from crowdwise.cli import console_tables, kind_output, output_files
-from crowdwise.cli.label_files import LabelFiles, describe_files
+from crowdwise.cli.answer_files import find_kind_of_files
+from crowdwise.cli.export_output import export_facts, print_export
+from crowdwise.cli.label_files import LabelFiles, collect_warnings, describe_files
 from crowdwise.cli.options import ColumnOptions, Duplicates, Json, Labels, OnDuplicate
 from crowdwise.cli.terminal_names import quote_command
+from crowdwise.labels.errors import InputWarning
 
 if TYPE_CHECKING:
     from crowdwise.kinds.kind_registry import Kind
@@ -29,25 +32,33 @@ class DescribedColumns(ColumnOptions):
 def describe(labels: Labels, *, json: Json = False, columns: DescribedColumns) -> None:
     """Say what labels look like before any model, and what seems wrong."""
     files = LabelFiles(labels, columns)
-    kind = kind_output.find_kind_of_files(files)
+    export, notes = collect_warnings(InputWarning, lambda: files.export)
+    facts = {} if export is None else {"export": export_facts(export)}
+    if export is not None and not json:
+        print_export(export, files, notes)
+    if export is not None and export.question is None:  # which one to describe is to be said
+        if json:
+            output_files.print_json(facts)
+        return
+    kind = find_kind_of_files(files)
     if kind is not None:
-        _describe_other_kind(kind, files, json=json)
+        _describe_other_kind(kind, files, facts, json=json)
         return
     description = describe_files(files)
     if json:
-        output_files.print_json(description.to_dict())
+        output_files.print_json(facts | description.to_dict())
     else:
         _print_page(description, files)
 
 
-def _describe_other_kind(kind: Kind, files: LabelFiles, *, json: bool) -> None:
+def _describe_other_kind(kind: Kind, files: LabelFiles, found: dict[str, Any], *, json: bool) -> None:
     """Sizes of answers that are no classes, and the command that aggregates them."""
     from crowdwise.labels.describe import Spread
 
     sizes, facts, notes = kind_output.describe_answers(kind, files)
     if json:
         plain = {name: asdict(value) if isinstance(value, Spread) else value for name, value in facts.items()}
-        output_files.print_json(plain | {"warnings": notes})
+        output_files.print_json(found | plain | {"warnings": notes})
         return
     console = console_tables.open_console()
     console.print(Text(f"{kind.name.capitalize()} ({kind.words}): {sizes}."))

@@ -10,6 +10,7 @@ import pyarrow as pa
 from scipy.special import expit, ndtri
 
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
+from crowdwise.kinds.boxes.mark_agreement import mark_agreement
 from crowdwise.kinds.boxes.object_em import Things, add_stranger, log_odds_variance, worker_counts
 from crowdwise.kinds.boxes.object_likelihood import LEVELS, Crowd, Drawn, Grouping, visibility_shares
 from crowdwise.kinds.boxes.point_process import log_density_of_answers
@@ -22,6 +23,7 @@ from crowdwise.labels.table_output import native_table
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
+    from crowdwise.kinds.agreement import Agreement
     from crowdwise.kinds.boxes.geometry import Geometry
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -68,6 +70,7 @@ class ObjectModel(KindModel[Marks]):
         SavedArray("levels", "B 9", low=0, high=1 + 1e-6, sums_to_one=True),
         SavedArray("object_label", "B K", low=0, high=1 + 1e-6, sums_to_one=True),
         SavedArray("object_answers", "B", low=0, high=2**31, integer=True),
+        SavedArray("answers_per_task", "N", low=0, high=2**31, integer=True),
         SavedArray("unseen", "N 9", low=0),
         SavedArray("unseen_distractors", "N", low=0),
         SavedArray("draw", "M"),
@@ -89,6 +92,7 @@ class ObjectModel(KindModel[Marks]):
     levels_: FloatArray
     object_label_: FloatArray
     object_answers_: IntArray
+    answers_per_task_: IntArray
     unseen_: FloatArray
     unseen_distractors_: FloatArray
     draw_: FloatArray
@@ -255,6 +259,13 @@ class ObjectModel(KindModel[Marks]):
     def _error_unit(self) -> float:
         """What an error of a share of an object's size is shown as."""
         return 1.0
+
+    def _remember(self, answers: Marks, found: Found) -> None:
+        super()._remember(answers, found)
+        self.answers_per_task_ = answers.answers_per_task.astype(np.int64)
+
+    def _agreement(self, answers: Marks) -> Agreement:
+        return mark_agreement(self, answers)
 
     def _log_density(self, answers: Marks) -> FloatArray:
         read = self._with_model_classes(answers)

@@ -24,11 +24,13 @@ from crowdwise.kinds.spans.segments import (
     tag_names,
     tag_segments,
 )
+from crowdwise.kinds.spans.span_agreement import span_agreement
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.table_output import native_table
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
+    from crowdwise.kinds.agreement import Agreement
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
@@ -245,6 +247,14 @@ class SpanModel(KindModel[Spans]):
                 chance = (self.posterior_[rows] * table[worker[each]][:, tags].T).sum(axis=1)
                 found[each] = np.log(np.maximum(chance, 1e-12)).sum()
         return found
+
+    def _agreement(self, answers: Spans) -> Agreement:
+        task, place, label, _ = read_spans_of_tags(self._segments(), self.posterior_, self.splits_ > 0)
+        there = positions(answers.tasks, self._names["tasks"])
+        consensus = task, place.astype(np.float64), label
+        return span_agreement(
+            self._with_model_classes(answers), there, self.answers_per_task_.astype(np.float64), consensus
+        )
 
     def _check_restored(self) -> None:
         if self.prior_.size != len(self._names["classes"]) + 1:

@@ -1,0 +1,116 @@
+"""How long a large export takes to read, and how much memory, against orjson, which parses the file whole.
+
+    pip install orjson
+    python benchmarks/export_reading.py --answers 1000000
+
+Makes a Label Studio export (JSON, about 780 bytes an answer) in a temporary folder, then reads it in a process of its own
+by each: `orjson.loads` of the whole file, `read_export`, and `read_labels`. The best of `--repeats` runs counts, in seconds
+of the processor, so that other work on the machine does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+WORKERS, A_TASK = 50, 5  # answers a task
+READERS = {
+    "orjson": "import orjson; kept = orjson.loads(open(path, 'rb').read())",
+    "read_export": "from crowdwise.formats import read_export; kept = read_export(path)",
+    "read_labels": "from crowdwise.labels import read_labels; kept = read_labels(path)",
+}
+MEASURE = """
+import json, resource, sys, time
+path = sys.argv[1]
+{imports}
+before = time.process_time()
+{call}
+print(json.dumps({{"seconds": time.process_time() - before,
+                   "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+                   "table_mb": getattr(getattr(kept, "answers", None), "nbytes", 0) / 2**20}}))
+"""
+
+
+def make_task(task: int, rng: random.Random) -> dict[str, object]:
+    words = [
+        "lorem",
+        "ipsum",
+        "dolor",
+        "sit",
+        "amet",
+        "consectetur",
+        "adipiscing",
+        "elit",
+        "sed",
+        "do",
+        "eiusmod",
+        "tempor",
+        "incididunt",
+        "ut",
+        "labore",
+    ]
+    annotations = []
+    for number, worker in enumerate(rng.sample(range(WORKERS), A_TASK)):
+        time = f"2026-03-{rng.randrange(1, 28):02d}T10:{rng.randrange(60):02d}:{rng.randrange(60):02d}.123456Z"
+        value = {"choices": [rng.choice(["Positive", "Negative", "Neutral"])]}
+        result = {"value": value, "id": f"{rng.getrandbits(40):010x}", "from_name": "sentiment", "to_name": "text",
+                  "type": "choices", "origin": "manual"}  # fmt: skip
+        annotations.append({
+            "id": task * A_TASK + number, "completed_by": worker, "result": [result], "was_cancelled": False,
+            "ground_truth": False, "created_at": time, "updated_at": time, "draft_created_at": None,
+            "lead_time": round(rng.uniform(1, 60), 3), "prediction": {}, "result_count": 1,
+            "unique_id": f"{rng.getrandbits(128):032x}", "import_id": None, "last_action": None, "bulk_created": False,
+            "task": task, "project": 3, "updated_by": worker, "parent_prediction": None, "parent_annotation": None,
+            "last_created_by": None,
+        })  # fmt: skip
+    return {
+        "id": task, "annotations": annotations, "file_upload": "reviews.csv", "drafts": [], "predictions": [],
+        "data": {"text": " ".join(rng.choices(words, k=30)), "source": rng.choice(["mail", "chat"])}, "meta": {},
+        "created_at": "2026-03-01T09:00:00.000000Z", "updated_at": "2026-03-28T09:00:00.000000Z", "inner_id": task + 1,
+        "total_annotations": A_TASK, "cancelled_annotations": 0, "total_predictions": 0, "comment_count": 0,
+        "unresolved_comment_count": 0, "last_comment_updated_at": None, "project": 3, "updated_by": 1,
+        "comment_authors": [],
+    }  # fmt: skip
+
+
+def write_export(path: Path, answers: int) -> None:
+    rng = random.Random(0)  # noqa: S311
+    with path.open("w") as file:
+        for task in range(answers // A_TASK):
+            file.write(("," if task else "[") + json.dumps(make_task(task, rng)))
+        file.write("]")
+
+
+def measure(path: Path, call: str, repeats: int) -> dict[str, float]:
+    imports, _, statement = call.partition("; ")
+    program = MEASURE.format(imports=imports, call=statement)
+    runs = [
+        json.loads(subprocess.run([sys.executable, "-c", program, str(path)], check=True, capture_output=True).stdout)
+        for _ in range(repeats)
+    ]
+    return min(runs, key=lambda each: each["seconds"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--answers", type=int, default=100_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "export.json"
+        write_export(path, given.answers)
+        print(f"{given.answers:,} answers, {path.stat().st_size / 2**20:.0f} MB")
+        for name, call in READERS.items():
+            found = measure(path, call, given.repeats)
+            print(
+                f"{name:12s} {found['seconds']:7.2f} s, peak {found['peak_mb']:7.0f} MB, table {found['table_mb']:.0f} MB"
+            )
+
+
+if __name__ == "__main__":
+    main()

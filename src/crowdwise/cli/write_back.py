@@ -1,0 +1,42 @@
+"""`--write-back`: the consensus in the form that the labelling tool takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from crowdwise.labels.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from crowdwise.cli.label_files import LabelFiles
+    from crowdwise.formats import Export
+
+__all__ = ["find_written_format", "write_consensus_back"]
+
+
+def find_written_format(files: LabelFiles) -> Export:
+    """The export whose format is written; refused where there is none."""
+    from crowdwise.formats import formats
+
+    export = files.export
+    if export is None:
+        raise InputError(
+            "--write-back writes for the tool whose export was read, and this is a plain table. Use --out."
+        )
+    if export.format.write is None:
+        able = ", ".join(each.name for each in formats() if each.write is not None)
+        raise InputError(f"--write-back cannot write for {export.format.name} yet; it can for {able}. Use --out.")
+    return export
+
+
+def write_consensus_back(files: LabelFiles, consensus: pa.Table, out: str) -> None:
+    """Write the consensus for the tool whose export was read, whole or not at all."""
+    from crowdwise.formats.consensus_answers import ConsensusAnswers
+    from crowdwise.labels.atomic_output import replace_file
+
+    export = find_written_format(files)
+    assert export.format.write is not None  # noqa: S101 (see `find_written_format`)
+    with replace_file(Path(out)) as draft:
+        export.format.write(export.files, ConsensusAnswers(export.chosen(), consensus), draft)

@@ -1,0 +1,49 @@
+"""The consensus as a writer of a format takes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from crowdwise.formats.export import Question
+
+__all__ = ["AGENT", "ConsensusAnswer", "ConsensusAnswers"]
+
+AGENT = "crowdwise"  # as whom the tools are told that the consensus was found
+ANSWERED = ("label", "value")  # the column of the consensus that holds the answer
+
+
+class ConsensusAnswer(NamedTuple):
+    """The consensus of one task, and how probable it is (None where the method does not say)."""
+
+    answer: Any
+    confidence: float | None
+
+
+@dataclass(frozen=True)
+class ConsensusAnswers:
+    """The consensus of every task.
+
+    Attributes
+    ----------
+    question
+        That it answers.
+    table
+        As `consensus()` gives it: task, label (or value) and confidence.
+    """
+
+    question: Question
+    table: pa.Table
+
+    @cached_property
+    def by_task(self) -> dict[str, ConsensusAnswer]:
+        """The consensus of each task, by the task's name as text."""
+        names = self.table.column_names
+        said = self.table[next(name for name in ANSWERED if name in names)].to_pylist()
+        sure = self.table["confidence"].to_pylist() if "confidence" in names else [None] * len(said)
+        tasks = map(str, self.table["task"].to_pylist())
+        return {task: ConsensusAnswer(*each) for task, each in zip(tasks, zip(said, sure, strict=True), strict=True)}

@@ -1,0 +1,236 @@
+"""Label Studio: exports as JSON, JSON_MIN and CSV.
+
+| field | read as |
+|---|---|
+| `id` of a task | task |
+| `completed_by` of an annotation (the e-mail address, where it is there) | worker |
+| `from_name` of a result | question |
+| `created_at`, `lead_time` | time, duration |
+| `was_cancelled` | skipped |
+| `ground_truth` | gold |
+| `parent_prediction` | anchored |
+| `predictions`, their `model_version` | predictions, their worker |
+| `data` | attributes of tasks |
+
+What a result says is in `label_studio_results`, JSON_MIN and CSV in `label_studio_tables`. Old files say `completions`
+for `annotations`. Written back are tasks with a prediction each, which Label Studio imports.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from crowdwise.formats.answer_collector import MARKED
+from crowdwise.formats.consensus_answers import AGENT
+from crowdwise.formats.export_format import Format
+from crowdwise.formats.label_studio_results import question_of_result, read_result
+from crowdwise.formats.label_studio_tables import is_flat_export, read_flat_export
+from crowdwise.labels.errors import InputError, listing, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from crowdwise.formats.answer_collector import AnswerCollector
+    from crowdwise.formats.consensus_answers import ConsensusAnswer, ConsensusAnswers
+    from crowdwise.formats.export_files import ExportFiles
+    from crowdwise.formats.label_studio_results import Rows
+
+__all__ = ["FORMAT"]
+
+ANNOTATIONS = ("annotations", "completions")
+UNNAMED_MODEL = "model"  # of predictions without a model_version
+
+
+def recognises(files: ExportFiles) -> bool:
+    """Whether these are tasks with annotations, or rows with the columns of JSON_MIN and CSV."""
+    first = files.first_record
+    return (isinstance(first.get("data"), dict) and any(name in first for name in ANNOTATIONS)) or is_flat_export(files)
+
+
+def read(files: ExportFiles, found: AnswerCollector) -> None:
+    """Give every annotation of every task to the collector."""
+    if is_flat_export(files):
+        read_flat_export(files, found)
+        return
+    for task, records in files.records():
+        if not isinstance(task.get("id"), str | int):
+            raise InputError(f"{records.where} has no 'id', so that its task has no name. Export the file again.")
+        found.add_task(task["id"], records.number)
+        _read_task(task, found, lambda: records.where)  # noqa: B023 (called at once)
+
+
+def _read_task(task: Mapping[str, Any], found: AnswerCollector, where: Callable[[], str]) -> None:
+    name, data = task["id"], task.get("data")
+    if isinstance(data, dict):
+        found.tasks.add(name, data)
+    else:
+        data = {}
+    for annotation in _list_objects(task, _annotations_field(task, where), where):
+        _read_annotation(annotation, name, data, found, where)
+    for each in _optional_list(task, "predictions", where):
+        if isinstance(each, dict):
+            model = str(each.get("model_version") or UNNAMED_MODEL)
+            for question, kind, rows in _answers_of(each, data, found, where).values():
+                asked = found.question(question, kind, **_details(each, question))
+                asked.add_prediction(name, model, *rows, score=each.get("score"))
+        else:
+            found.left_out["prediction without content (a bare id)"] += 1
+    for each in _optional_list(task, "drafts", where):
+        found.drafts.add(name, _worker_of_draft(each))
+
+
+def _annotations_field(task: Mapping[str, Any], where: Callable[[], str]) -> str:
+    for name in ANNOTATIONS:
+        if name in task:
+            return name
+    raise InputError(
+        f"{where()} has no 'annotations'; it has {listing(task)}. Export the project as JSON, with its annotations."
+    )
+
+
+def _list_objects(task: Mapping[str, Any], field: str, where: Callable[[], str]) -> list[dict[str, Any]]:
+    every = task[field]
+    if not isinstance(every, list) or not all(isinstance(each, dict) for each in every):
+        raise InputError(f"{where()}: {field!r} holds {quote(every)}, not a list of objects. Export the file again.")
+    return every
+
+
+def _optional_list(task: Mapping[str, Any], field: str, where: Callable[[], str]) -> list[Any]:
+    every = task.get(field) or []
+    if not isinstance(every, list):
+        raise InputError(f"{where()}: {field!r} holds {quote(every)}, not a list. Export the file again.")
+    return every
+
+
+def _read_annotation(
+    annotation: Mapping[str, Any],
+    task: Any,
+    data: Mapping[str, Any],
+    found: AnswerCollector,
+    where: Callable[[], str],
+) -> None:
+    if annotation.get("ground_truth"):
+        for name, kind, rows in _answers_of(annotation, data, found, where).values():
+            found.question(name, kind, **_details(annotation, name)).add_gold(task, *rows)
+        return
+    worker = _worker_of(annotation, where)
+    if annotation.get("was_cancelled") or annotation.get("skipped"):
+        found.skipped.add(task, worker)
+        return
+    answers = _answers_of(annotation, data, found, where)
+    marked = False
+    for name, kind, rows in answers.values():
+        marked = marked or kind in MARKED
+        asked = found.questions.get((name, kind)) or found.question(name, kind, **_details(annotation, name))
+        asked.add(
+            task,
+            worker,
+            *rows,
+            time=annotation.get("created_at"),
+            duration=annotation.get("lead_time"),
+            anchored=annotation.get("parent_prediction") is not None,
+        )
+    if not marked:
+        found.unmarked.add(task, worker)
+
+
+def _answers_of(
+    annotation: Mapping[str, Any], data: Mapping[str, Any], found: AnswerCollector, where: Callable[[], str]
+) -> dict[tuple[str, str], tuple[str, str, Rows]]:
+    """Name, kind and rows of the answer to each question; results of one question (its spans, boxes) together."""
+    results = annotation.get("result")
+    if not isinstance(results, list) or not all(isinstance(each, dict) for each in results):
+        raise InputError(
+            f"{where()}, annotation {quote(annotation.get('id'))}: 'result' holds {quote(results)}, not a list of "
+            "results. Export the file again."
+        )
+    answers: dict[tuple[str, str], tuple[str, str, Rows]] = {}
+    for result in results:
+        read = read_result(result, data, found, where)
+        if read is not None and (read[1] or read[0] in MARKED):
+            name = question_of_result(result, where)
+            answers.setdefault((name, read[0]), (name, read[0], []))[2].extend(read[1])
+    return answers
+
+
+def _details(annotation: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What a result about the consensus has to say besides: which part of the task it is about, and its type."""
+    result = next(each for each in annotation["result"] if each.get("from_name") == name)
+    return {"to_name": result.get("to_name"), "type": result["type"]}
+
+
+def _worker_of(annotation: Mapping[str, Any], where: Callable[[], str]) -> Any:
+    by = annotation.get("completed_by")
+    if isinstance(by, dict):
+        by = by.get("email") or by.get("id")
+    if not isinstance(by, str | int) or by == "":
+        raise InputError(
+            f"{where()}, annotation {quote(annotation.get('id'))}: 'completed_by' is {quote(by)}, so "
+            "that nobody knows whose answer it is. Export the project with its annotators, or remove the annotation."
+        )
+    return by
+
+
+def _worker_of_draft(draft: Any) -> Any:
+    return draft.get("user") or draft.get("created_username") if isinstance(draft, dict) else None
+
+
+# ---- writing ----------------------------------------------------------------------------------------------
+
+
+def write(files: ExportFiles, consensus: ConsensusAnswers, out: Path) -> None:
+    """Write the tasks with a prediction each, as Label Studio imports them."""
+    question = consensus.question
+    with out.open("w", encoding="utf-8") as file:
+        file.write("[")
+        for number, task in enumerate(_tasks_to_write(files, consensus)):
+            answer = consensus.by_task[str(task["id"])]
+            written = {"id": task["id"], "data": task["data"], "predictions": [_prediction(answer, question)]}
+            file.write((",\n" if number else "\n") + json.dumps(written, ensure_ascii=False))
+        file.write("\n]\n")
+
+
+def _tasks_to_write(files: ExportFiles, consensus: ConsensusAnswers) -> Iterable[Mapping[str, Any]]:
+    if is_flat_export(files):
+        raise InputError(
+            f"{files.origin} does not say which part of a task each question is about, as predictions must. Export the "
+            "project as JSON, and write back from that."
+        )
+    return (task for task, _ in files.records() if str(task["id"]) in consensus.by_task)
+
+
+def _prediction(answer: ConsensusAnswer, question: Any) -> dict[str, Any]:
+    kind, said = question.details["type"], answer.answer
+    values: dict[str, Callable[[], dict[str, Any]]] = {
+        "choices": lambda: {"choices": said if isinstance(said, list) else [said]},
+        "taxonomy": lambda: {"taxonomy": [each.split("/") for each in (said if isinstance(said, list) else [said])]},
+        "rating": lambda: {"rating": said},
+        "number": lambda: {"number": said},
+        "pairwise": lambda: {"selected": said},
+        "textarea": lambda: {"text": [said]},
+    }
+    if kind not in values:
+        raise InputError(f"{question.kind} are not written for Label Studio yet. Leave --write-back out.")
+    result = {
+        "from_name": question.name,
+        "to_name": question.details["to_name"],
+        "type": kind,
+        "value": values[kind](),
+    }
+    return {"model_version": AGENT, "score": answer.confidence, "result": [result]}
+
+
+FORMAT = Format(
+    slug="label-studio",
+    name="Label Studio",
+    files="JSON, JSON_MIN or CSV",
+    kinds=(
+        "labels", "multi-label", "ordinal", "values", "texts", "comparisons", "rankings", "spans", "boxes", "masks",
+    ),
+    recognises=recognises,
+    read=read,
+    writes="tasks with predictions (JSON)",
+    write=write,
+)  # fmt: skip

@@ -1,0 +1,107 @@
+"""`read_export`: recognise whose export it is, and read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from crowdwise.formats.answer_collector import AnswerCollector
+from crowdwise.formats.export import Export, make_export
+from crowdwise.formats.export_files import open_files
+from crowdwise.formats.format_registry import find_answers, find_format, formats, recognise
+from crowdwise.labels.byte_source import Blob, open_blob
+from crowdwise.labels.errors import InputError
+
+__all__ = ["find_answers", "find_export", "read_export"]
+
+
+def read_export(
+    source: Any,
+    format: str | None = None,  # noqa: A002 (what it is called on the command line)
+    question: str | None = None,
+    *,
+    kind: str | None = None,
+    include_predictions: bool = False,
+) -> Export:
+    """Read the export of a labelling tool as it is.
+
+    Parameters
+    ----------
+    source
+        A file, several, a folder or a zip archive as the tool wrote it, plain or gzipped; "-" for standard input.
+    format
+        Whose export it is, as `crowdwise formats` lists them; by default told from the content.
+    question
+        Which question to read, where there are several.
+    kind
+        Which kind of answers to read, where a question has several.
+    include_predictions
+        Count the predictions of models as answers, each model as a worker.
+
+    Returns
+    -------
+    Export
+        Questions with their kinds; answers, gold and predictions of the chosen one; what was left out.
+
+    Raises
+    ------
+    InputError
+        If it is no export that is known, or is broken: the message names the record and field.
+    """
+    held, export = find_export(
+        source, format=format, question=question, kind=kind, include_predictions=include_predictions
+    )
+    if export is None:
+        known = ", ".join(each.name for each in formats())
+        name = held.name if isinstance(held, Blob) else str(source)
+        raise InputError(
+            f"{name} is no export that is known ({known}). If it is a table of task, worker and label, use "
+            "read_labels; if it is an export, name its format."
+        )
+    return export
+
+
+def find_export(
+    source: Any,
+    *,
+    format: str | None = None,  # noqa: A002
+    question: str | None = None,
+    kind: str | None = None,
+    include_predictions: bool = False,
+) -> tuple[Any, Export | None]:
+    """The source, held in memory where it can be read once only; and the export that it is, None if it is no tool's."""
+    if isinstance(source, Export):
+        return source, source
+    held = hold_source(source)
+    if held is None:
+        if format is not None or question is not None:
+            raise InputError("format and question are for exports of labelling tools, and this is a table in memory.")
+        return source, None
+    files = open_files(held)
+    form = find_format(format) if format is not None else recognise(files) if files.files else None
+    if form is None:
+        if question is not None:
+            raise InputError(
+                f"{files.origin} is no export that is known, and has no questions. Leave --question out, or name its "
+                "format (crowdwise formats lists them)."
+            )
+        return held, None
+    found = AnswerCollector()
+    form.read(files, found)
+    return held, make_export(form, files, found, question=question, kind=kind, include_predictions=include_predictions)
+
+
+def hold_source(source: Any) -> Any:
+    """The source if it is files; what can be read only once is held in memory. None for tables in memory."""
+    if isinstance(source, Blob):
+        return source
+    if hasattr(source, "read") and not hasattr(source, "__arrow_c_stream__"):
+        return open_blob(source)
+    several = list(source) if isinstance(source, list | tuple) else [source]
+    if not several or not all(isinstance(each, str | Path) for each in several):
+        return None
+    if len(several) == 1 and not Path(several[0]).is_dir():
+        path = Path(several[0])
+        if str(several[0]) == "-" or (path.exists() and not path.is_file()):
+            return open_blob(several[0])
+    return several
