@@ -153,11 +153,12 @@ def describe_files(given: LabelFiles) -> Description:
     return replace(found, warnings=[*(note for note in notes if note not in already), *found.warnings])
 
 
-def read_task_items(file: str | None, labels: CrowdLabels) -> TaskItems | None:
-    """Read what the tasks show, where a table of it is given."""
+def read_task_items(file: str | None, labels: CrowdLabels, files: LabelFiles) -> TaskItems | None:
+    """Read what the tasks show, where a table of it is given, or the export says it."""
     from crowdwise.report.task_items import read_items
 
-    return None if file is None else read_items(file, labels.tasks)
+    source = files.export.item_columns() if file is None and files.export is not None else file
+    return None if source is None else read_items(source, labels.tasks)
 
 
 def _read_and_warn(read: Callable[[], Any]) -> Any:

@@ -65,6 +65,7 @@ def _read_task(task: Mapping[str, Any], found: AnswerCollector, where: Callable[
     name, data = task["id"], task.get("data")
     if isinstance(data, dict):
         found.tasks.add(name, data)
+        found.shown.add(name, data)
     else:
         data = {}
     for annotation in _list_objects(task, _annotations_field(task, where), where):

@@ -67,6 +67,10 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
                 "with worker= in read_labels (on the command line --worker-column)."
             )
         task = _task_of(record, where, binary=binary)
+        shows = {"text": record.get("text"), "label": record.get("label")}
+        if binary and all(isinstance(each, str) for each in shows.values()):
+            shows["text"] = f"{shows['text']} — {shows['label']}?"
+        found.shown.add(task, shows)
         if isinstance(record.get("meta"), dict):
             found.tasks.add(task, record["meta"])
         if binary:

@@ -156,7 +156,7 @@ def aggregate(
         if options.write_back is not None:
             find_written_format(files)
         announce_compilation(read)
-        items = read_task_items(options.items, read)
+        items = read_task_items(options.items, read, files)
         result = fit_and_score(files, options, read)
     if options.write_back is not None:
         write_consensus_back(files, result.consensus, options.write_back)
