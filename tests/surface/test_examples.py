@@ -43,6 +43,7 @@ WITH_BLOCKS = [path for path in DOCUMENTS if blocks_of(path)]
 def test_python_blocks_run(path: Path, tmp_path: Path) -> None:
     program = tmp_path / f"{path.stem}.py"
     program.write_text(program_of(path), encoding="utf-8")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     _succeeds([sys.executable, "-W", "error", str(program)], tmp_path)
 
 
