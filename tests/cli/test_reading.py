@@ -118,8 +118,8 @@ def test_ignored_answers_are_noted(cw: Callable[..., Any], tmp_path: Path) -> No
     file.write_text("\n".join(map(json.dumps, rows)))
     ran = cw("aggregate", file, "--json")
     assert (ran.json["n_labels"], ran.json["n_classes"]) == (9, 2)
-    assert "3 answers 'ignore' left out" in ran.err
-    assert any("'ignore' left out" in each for each in cw("describe", file, "--json").json["warnings"])
+    assert "3 skipped answers not counted" in ran.err
+    assert any("3 skipped answers" in each for each in cw("describe", file, "--json").json["warnings"])
 
 
 @pytest.fixture

@@ -126,7 +126,8 @@ def read_files(given: LabelFiles) -> CrowdLabels:
     """
     from crowdwise.labels import read_labels
 
-    _read_and_warn(given.refuse_other_kind)
+    _read_and_warn(lambda: given.opened)  # by itself: what it warns of is said, whatever comes of the labels
+    given.refuse_other_kind()
     labels: CrowdLabels = _read_and_warn(lambda: read_labels(given.opened, **given.reader_options()))
     return labels
 
@@ -135,7 +136,8 @@ def read_timed_files(given: LabelFiles) -> TimedLabels:
     """Read labels and their times as the options say; what is doubtful about them is said on standard error."""
     from crowdwise.labels.times import read_timed_labels
 
-    _read_and_warn(given.refuse_other_kind)
+    _read_and_warn(lambda: given.opened)
+    given.refuse_other_kind()
     time = given.columns.time_column if isinstance(given.columns, TimedColumnOptions) else None
     timed: TimedLabels = _read_and_warn(lambda: read_timed_labels(given.opened, time=time, **given.reader_options()))
     return timed
