@@ -322,7 +322,7 @@ def learners() -> str:
     headings = ["method", "class", "assumes", "fails", "paper"]
     parts = []
     for family in LEARNER_FAMILIES:
-        rows = [one_learner(entry) for entry in cw.learners() if entry.family == family.name]
+        rows = [one_learner(entry) for entry in cw.learners(None) if entry.family == family.name]
         parts.append(f"### {family.name}\n\n{family.words}\n\n{table(headings, rows)}")
     return "\n\n".join(parts)
 

@@ -88,10 +88,16 @@ class LearnerEntry(Entry):
         Parameters of the class that make it this method.
     former_slug
         What it was called before; "" for most.
+    kind
+        The kind of answers that it learns from.
+    is_default
+        Whether it is the one of its kind that the command takes where none is named.
     """
 
     models_workers: bool
     alternates: bool
+    kind: str = "labels"
+    is_default: bool = False
     parameters: dict[str, Any] = field(default_factory=dict)
     former_slug: str = ""
 
@@ -111,14 +117,30 @@ def methods() -> tuple[Method, ...]:
     )
 
 
+def learners(kind: str | None = "labels") -> tuple[LearnerEntry, ...]:
+    """All methods that learn a network from features and answers of this kind, by family; their classes need torch.
+
+    Those of labels learn classifiers. None gives the learners of every kind.
+    """
+    found = tuple(entry for entry in _every_learner() if kind in (None, entry.kind))
+    if not found:
+        there = ", ".join(dict.fromkeys(entry.kind for entry in _every_learner()))
+        raise InputError(f"There are no learners of the kind {quote(kind)}. There are some of: {there}.")
+    return found
+
+
 @functools.cache
-def learners() -> tuple[LearnerEntry, ...]:
-    """All methods that learn a classifier from features and labels, by family; their classes need torch."""
+def _every_learner() -> tuple[LearnerEntry, ...]:
     from crowdwise.fitting.method_facts import LEARNER_FAMILIES
 
     try:
-        base = importlib.import_module("crowdwise.learn.base").Learner
-        found = [entry for each in _exported_classes(base, "learn") for entry in _make_learner_entries(each)]
+        base = importlib.import_module("crowdwise.learn.trained_model").TrainedModel
+        found = [
+            entry
+            for each in _exported_classes(base, "learn")
+            if "slug" in vars(each)
+            for entry in _make_learner_entries(each)
+        ]
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in EXTRA:
             raise
@@ -144,13 +166,13 @@ def learner(slug: str) -> LearnerEntry:
     >>> learner("trace").class_name
     'TraceRegularized'
     """
-    former = {entry.former_slug: entry for entry in learners() if entry.former_slug}
+    former = {entry.former_slug: entry for entry in _every_learner() if entry.former_slug}
     if isinstance(slug, str) and slug in former:
         now = former[slug].slug
         words = f"The learner {slug} is called {now} now: {slug} is the method that takes labels alone."
         warnings.warn(words, DeprecationWarning, stacklevel=2)
         slug = now
-    return _find_entry(slug, {entry.slug: entry for entry in learners()}, "learner")
+    return _find_entry(slug, {entry.slug: entry for entry in _every_learner()}, "learner")
 
 
 E = TypeVar("E", bound=Entry)
@@ -184,7 +206,11 @@ def _make_method_entry(cls: Any) -> Method:
 def _make_learner_entries(cls: Any) -> Iterator[LearnerEntry]:
     from crowdwise.fitting.method_facts import read_facts
 
-    shared = _shared_entry_fields(cls) | {"models_workers": cls.models_workers}
+    labels = importlib.import_module("crowdwise.learn.base").Learner
+    # A learner of classes may have a parameter of this name.
+    kind = "labels" if issubclass(cls, labels) else cls.kind
+    shared = _shared_entry_fields(cls) | {"models_workers": cls.models_workers, "kind": kind}
+    shared |= {"is_default": cls.is_default}
     names = ("summary", "paper", "fails")
     if not cls.variants:
         yield LearnerEntry(**shared, **read_facts(cls, names), slug=cls.slug, alternates=cls.alternates)

@@ -67,9 +67,11 @@ def _restore(folder: str | Path, header: dict[str, Any], network: Any) -> Any:
         return model
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # a model keeps the name that its learner had
-        kind = learner(header["slug"]).load()  # says how to install torch, where it is not
+        entry = learner(header["slug"])  # says how to install torch, where it is not
+    from crowdwise.learn.answer_saving import restore_answer_learner
     from crowdwise.learn.saving import restore_learner
     from crowdwise.learn.torch_settings import use_default_torch_settings
 
+    restore = restore_learner if entry.kind == "labels" else restore_answer_learner
     with use_default_torch_settings():
-        return restore_learner(kind, folder, header, network)
+        return restore(entry.load(), folder, header, network)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.csv as pacsv
@@ -12,6 +13,7 @@ import crowdwise as cw
 from crowdwise.cli.app import app
 from crowdwise.cli.options import LabelKind
 from crowdwise.kinds import kinds
+from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,6 +47,47 @@ def test_described_and_aggregated(kind: Kind, tmp_path: Path) -> None:
     assert written.column_names == model.consensus().column_names
     assert written.num_rows == model.consensus().num_rows
     assert (tmp_path / "out" / "workers.csv").is_file()
+
+
+@EVERY_KIND
+def test_compared_audited_and_drawn(kind: Kind, tmp_path: Path) -> None:
+    made = kind.simulate(random_state=3)
+    file = tmp_path / "answers.csv"
+    pacsv.write_csv(made.answers.to_table(), file)
+    plain = sorted(method.slug for method in kind.methods())[-1]
+    compared = json.loads(run("compare", file, "--methods", f"{kind.default},{plain}", "--folds", 2, "--json"))
+    assert compared["kind"] == kind.name
+    assert {row["method"] for row in compared["methods"]} == {kind.default, plain}
+    assert compared["best"] in {kind.default, plain}
+    found = json.loads(run("audit", file, "--json", "--method", plain))
+    assert {row["worker"] for row in found["workers"]} == set(made.answers.workers.to_pylist())
+    run("report", file, "--out", tmp_path / "page.html", "--method", plain)
+    page = (tmp_path / "page.html").read_text()
+    assert "<script" not in page
+    assert "script-src &#39;none&#39;" in page
+    assert kind.name.capitalize() in page
+
+
+def test_names_stay_inert_on_the_page(tmp_path: Path) -> None:
+    file = tmp_path / "answers.csv"
+    hostile = "<script>alert(1)</script>"
+    rows = [f'"{hostile}{task}","{hostile}{worker}",{10 * task + worker}.5' for task in range(6) for worker in range(4)]
+    file.write_text("task,worker,value\n" + "\n".join(rows) + "\n")
+    run("report", file, "--out", tmp_path / "page.html", "--title", hostile)
+    assert "<script" not in (tmp_path / "page.html").read_text()
+
+
+def test_options_of_labels_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "answers.csv"
+    pacsv.write_csv(kinds()[0].simulate(random_state=3).answers.to_table(), file)
+    for words in (
+        ["audit", file, "--trusted", "a"],
+        ["report", file, "--compare"],
+        ["compare", file, "--folds", 10**6],
+        ["compare", file, "--methods", "no-such"],
+    ):
+        ran = CliRunner().invoke(app, [str(word) for word in words])
+        assert isinstance(ran.exception, InputError), ran.output
 
 
 def test_one_answer_a_task_tells_nothing_of_errors(tmp_path: Path) -> None:

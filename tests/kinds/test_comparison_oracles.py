@@ -12,9 +12,9 @@ from scipy.special import expit
 from crowdwise.kinds import simulate_comparisons
 from crowdwise.kinds.comparisons import BradleyTerry, Comparisons
 from crowdwise.kinds.comparisons.likelihood import Parameters, answer_probabilities, choice_shares, differentiate
-from crowdwise.kinds.comparisons.pair_graph import PairGraph
 from crowdwise.kinds.comparisons.posterior_mode import TIE_SPREAD, Objective, Priors
 from crowdwise.kinds.comparisons.uncertainty import find_variances, propagate_beliefs
+from crowdwise.kinds.pair_graph import PairGraph
 
 INFORMATION = (("xx", "xq", "xt"), ("qx", "qq", "qt"), ("tx", "tq", "tt"))
 EVERY_PART = ("score", "slope", "bias", "quality", "tie")

@@ -1,4 +1,4 @@
-"""Values and grades of real crowds with a truth: as near to it as was measured when the methods were chosen."""
+"""Values, grades and texts of real crowds with a truth: as near to it as was measured when the methods were chosen."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from crowdwise.kinds import kind, read_grades, read_values
+from crowdwise.kinds import kind, read_grades, read_texts, read_values
 from crowdwise.kinds.held_out import choose_by_held_out
 from crowdwise.kinds.ordinal import GradedResponse, MedianGrade, NominalDawidSkene, OrderedClasses
 from crowdwise.kinds.ordinal.truth import align_true_grades
+from crowdwise.kinds.texts import AutoTexts, Medoid, score_texts
 from crowdwise.kinds.values import Mean, score_values
 
 DATA = Path(os.environ.get("CROWDWISE_DATA") or "nowhere")
@@ -59,3 +60,13 @@ def test_held_out_grades_are_likelier_with_an_order() -> None:
     nominal = {f"nominal {smoothing}": NominalDawidSkene(smoothing=smoothing) for smoothing in (0.1, 1.0)}
     league = choose_by_held_out({"ordered": OrderedClasses(), "graded": GradedResponse(), **nominal}, grades)
     assert {each.name for each in league[:2]} == {"ordered", "graded"}
+
+
+def test_translations_are_nearer_than_the_medoid() -> None:
+    answers = read_texts(str(DATA / "translations" / "answers.csv"), on_duplicate="all")
+    truth = str(DATA / "translations" / "truth.csv")
+    model = AutoTexts().fit(answers)
+    assert model.chosen_method == "weighted-medoid"
+    found, medoid = (score_texts(each, truth)["gleu"] for each in (model, Medoid().fit(answers)))
+    assert found >= 0.42
+    assert found > 1.05 * medoid

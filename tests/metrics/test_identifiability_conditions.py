@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from crowdwise.metrics import identifiability_conditions
-from crowdwise.metrics.identifiability_conditions import expert_radius, scatter_radius
+from crowdwise.metrics.identifiability_conditions import class_separation, expert_radius, scatter_radius
 
 
 @pytest.mark.parametrize(("share", "radius"), [(0.5, np.sqrt(3)), (1 / 3, 1), (0.2, 1), (0.0, 1)])
@@ -53,3 +53,12 @@ def test_rows_that_do_not_tell_classes_apart() -> None:
 def test_many_classes_are_searched() -> None:
     assert scatter_radius(np.eye(8)) == (1.0, False)
     assert scatter_radius(np.eye(8) + 0.5)[0] > 1.5
+
+
+def test_classes_are_never_told_apart_by_less_than_nothing() -> None:
+    """The same outputs for every task: rounding once made the smallest eigenvalue negative."""
+    outputs = np.random.default_rng(0).dirichlet(np.ones(8), 20)
+    found = [class_separation(np.tile(each, (75, 1))) for each in outputs]
+    assert min(found) >= 0
+    assert max(found) < 1e-6
+    assert class_separation(np.eye(3)) == pytest.approx(1)

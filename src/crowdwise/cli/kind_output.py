@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 import warnings
 from dataclasses import dataclass, field
@@ -12,30 +11,24 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from crowdwise.cli import console_tables, fitted_model_output, output_files
-from crowdwise.cli.label_files import collect_warnings, split_names
+from crowdwise.cli.answer_files import read_answers
 from crowdwise.cli.terminal_names import display_name, quote_command
 from crowdwise.cli.write_back import find_written_format, write_consensus_back
-from crowdwise.labels.errors import InputError, InputWarning
+from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     import pyarrow as pa
     from rich.console import Console
 
+    from crowdwise.cli.answer_files import KindAnswers
     from crowdwise.cli.commands.aggregate import AggregateOptions
     from crowdwise.cli.label_files import LabelFiles
     from crowdwise.kinds.answers import Answers
     from crowdwise.kinds.kind_registry import Kind
 
-__all__ = [
-    "KindResult",
-    "aggregate_answers",
-    "can_be_opened_twice",
-    "describe_answers",
-    "find_kind_of_files",
-    "read_answers",
-]
+__all__ = ["KindResult", "aggregate_answers", "describe_answers", "print_fit"]
 
 ROWS = 10  # of the consensus and of the workers that are shown
 LABELS_ONLY = ("class_prior", "known_workers", "sequences", "graph", "items")
@@ -68,29 +61,6 @@ class KindResult:
         }
 
 
-def find_kind_of_files(files: LabelFiles) -> Kind | None:
-    """The kind that --kind or the columns of the files tell; None for labels, and for pipes."""
-    from crowdwise.kinds.kind_registry import find_kind, find_kind_of_export, kind
-    from crowdwise.labels.columns import ROLES, Columns
-    from crowdwise.labels.read import open_source
-
-    if files.columns.kind is not None:
-        return None if files.columns.kind.value == "labels" else kind(files.columns.kind.value)
-    if files.export is not None:
-        return find_kind_of_export(files.export)
-    if not can_be_opened_twice(files):
-        return None
-    opened = open_source(files.opened)
-    if not isinstance(opened, Columns) or set(ROLES) <= set(opened.names):
-        return None
-    return find_kind(opened.names)
-
-
-def can_be_opened_twice(files: LabelFiles) -> bool:
-    """Whether none of the files is standard input or a pipe."""
-    return not any(each == "-" or (Path(each).exists() and not Path(each).is_file()) for each in files.files)
-
-
 def describe_answers(kind: Kind, files: LabelFiles) -> tuple[str, dict[str, Any], list[str]]:
     """Sizes of answers of a kind, as a sentence and as facts, and what the reader warns of."""
     from crowdwise.labels.describe import Spread
@@ -105,39 +75,16 @@ def describe_answers(kind: Kind, files: LabelFiles) -> tuple[str, dict[str, Any]
     return str(answers).partition(": ")[2], facts, notes
 
 
-def read_answers(kind: Kind, source: Any, files: LabelFiles) -> tuple[Answers, list[str]]:
-    """Answers of a kind, with the columns that the options name, and what the reader warns of."""
-    columns = files.columns
-    named = {"task": columns.task_column, "worker": columns.worker_column, kind.roles[-1]: columns.label_column}
-    given = {role: name for role, name in named.items() if name is not None}
-    strange = [role for role in given if role not in kind.roles]
-    if strange:
-        raise InputError(f"{kind.name} have no {strange[0]} column: leave --{strange[0]}-column out.")
-    more: dict[str, Any] = {}
-    if columns.classes is not None:
-        if "classes" not in inspect.signature(kind.read).parameters:
-            raise InputError(f"{kind.name} have no classes: leave --classes out.")
-        more["classes"] = split_names(columns.classes)
-    answers, notes = collect_warnings(
-        InputWarning, lambda: kind.read(source, **given, **more, on_duplicate=columns.on_duplicate.value)
-    )
-    return answers, notes
-
-
 def aggregate_answers(
-    name: str,
-    source: Any,
+    read: KindAnswers,
     files: LabelFiles,
     options: AggregateOptions,
     *,
     place: Path | None,
     print_result: Callable[[KindResult], bool],
-    notes: Sequence[str] = (),
 ) -> None:
-    """Read, fit and score, write where asked for, and show a page unless `print_result` printed for programs."""
-    from crowdwise.kinds.kind_registry import kind as find
-
-    kind = find(name)
+    """Fit and score, write where asked for, and show a page unless `print_result` printed for programs."""
+    kind = read.kind
     refused = [each for each in LABELS_ONLY if getattr(options, each) is not None]
     if refused:
         raise InputError(f"{kind.name} take no --{refused[0].replace('_', '-')}. Leave it out.")
@@ -145,8 +92,7 @@ def aggregate_answers(
         raise InputError(f"--write-dpo takes comparisons, and these are {kind.name}. Leave it out.")
     if options.write_back is not None:
         find_written_format(files)
-    answers, read = read_answers(kind, source, files)
-    result = _fit(kind, answers, files, options, [*notes, *read])
+    result = _fit(kind, read.answers, files, options, read.notes)
     if options.write_back is not None:
         write_consensus_back(files, result.consensus, options.write_back)
     if place is not None:
@@ -204,13 +150,7 @@ def _print_page(result: KindResult, files: LabelFiles, place: Path | None) -> No
     chosen = getattr(result.model, "chosen_method", None)
     by = result.model.slug if chosen is None else f"{result.model.slug}, which took {chosen}"
     console.print(Text(f"By {by}, in {result.seconds:.2g} s{rounds}."))
-    if result.scores:
-        console_tables.print_heading(console, "Against the truth")
-        rows = [[name.replace("_", " "), f"{value:.4g}"] for name, value in result.scores.items()]
-        console.print(console_tables.make_table(("", "left"), ("", "right"), rows=rows))
-    _print_table(console, "Consensus", result.consensus, kind.shown[0])
-    _print_table(console, "Workers", result.workers, kind.shown[1])
-    fitted_model_output.print_notes_section(console, result.notes)
+    print_fit(console, result)
     if place is not None:
         fitted_model_output.print_written_files(console, place)
     command = ["crowdwise", "aggregate", *files.build_command_arguments()]
@@ -219,6 +159,17 @@ def _print_page(result: KindResult, files: LabelFiles, place: Path | None) -> No
     if others:
         steps.append((f"Other methods: {', '.join(others)}.", quote_command(*command, "--method", others[0])))
     console_tables.print_next_steps(console, steps)
+
+
+def print_fit(console: Console, result: KindResult) -> None:
+    """Scores, the first rows of the two tables, and what to note."""
+    if result.scores:
+        console_tables.print_heading(console, "Against the truth")
+        rows = [[name.replace("_", " "), f"{value:.4g}"] for name, value in result.scores.items()]
+        console.print(console_tables.make_table(("", "left"), ("", "right"), rows=rows))
+    _print_table(console, "Consensus", result.consensus, result.kind.shown[0])
+    _print_table(console, "Workers", result.workers, result.kind.shown[1])
+    fitted_model_output.print_notes_section(console, result.notes)
 
 
 def _print_table(console: Console, title: str, table: pa.Table, columns: tuple[str, ...]) -> None:

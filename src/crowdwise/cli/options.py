@@ -55,9 +55,16 @@ class LabelKind(StrEnum):
     """What the answers are; a test compares it with the kinds that there are."""
 
     labels = "labels"
+    boxes = "boxes"
     comparisons = "comparisons"
+    masks = "masks"
+    multi_label = "multi-label"
     ordinal = "ordinal"
+    points = "points"
     rankings = "rankings"
+    texts = "texts"
+    similarity = "similarity"
+    spans = "spans"
     values = "values"
 
 

@@ -106,6 +106,8 @@ def write_results(result: FittedResult | KindResult, place: Path, **more: pa.Tab
     with replace_folder(place) as draft, _name_place(draft, place):
         for name, table in {"consensus": result.consensus, "workers": result.workers, **more}.items():
             write_csv(table, draft / f"{name}.csv")
+        if hasattr(result.model, "write_files"):  # what no table can hold, such as images
+            result.model.write_files(draft)
         result.model.save(draft / "model")
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.cli.fitted_model_output import note_missing_structure, print_notes_to_stderr
-from crowdwise.cli.label_files import announce_compilation, read_task_items, read_timed_files, split_names
+from crowdwise.cli.label_files import announce_compilation, read_task_items, split_names
 from crowdwise.labels.errors import InputError, listing
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["run_audit"]
 
 
-def run_audit(files: LabelFiles, options: AuditOptions) -> tuple[TimedLabels, Audit, TaskItems | None]:
-    """The labels as the options say, with their times if they have any, their audit, and what their tasks show."""
+def run_audit(files: LabelFiles, timed: TimedLabels, options: AuditOptions) -> tuple[Audit, TaskItems | None]:
+    """The audit of labels, with their times if they have any, and what their tasks show."""
     from crowdwise.audit.audit import audit_crowd
     from crowdwise.audit.finding_types import Screen
     from crowdwise.fitting.em import StillImproving
@@ -33,7 +33,6 @@ def run_audit(files: LabelFiles, options: AuditOptions) -> tuple[TimedLabels, Au
         raise InputError("--level must lie between 0 and 1, both excluded.")
     if [*files.files, *options.files].count("-") > 1:
         raise InputError("Only one of LABELS and the files of options can be standard input (-).")
-    timed = read_timed_files(files)
     announce_compilation(timed.labels)
     print_notes_to_stderr(note_missing_structure([options.method], "crowdwise aggregate --{}"))
     given = asdict(options) | {"trusted": _find_trusted(options.trusted, timed.labels.workers)}
@@ -49,7 +48,7 @@ def run_audit(files: LabelFiles, options: AuditOptions) -> tuple[TimedLabels, Au
         found = audit_crowd(timed.labels, time=timed.time, **given)
     if timed.why_not:
         found = replace(found, screens=(*found.screens, Screen("drift", skipped=timed.why_not)))
-    return timed, found, items
+    return found, items
 
 
 def _find_trusted(given: str | None, workers: pa.Array) -> list[Any] | None:

@@ -74,7 +74,11 @@ HEADS = Family(
     "Heads, information and agreement",
     "A network for each worker, or none at all: what classifier and crowd have in common.",
 )
-LEARNER_FAMILIES = (TARGETS, MATRICES, ALTERNATION, INSTANCES, HEADS)
+OTHER_KINDS = Family(
+    "Answers that are no classes",
+    "A network whose output goes through a small model of each worker: numbers, grades, comparisons.",
+)
+LEARNER_FAMILIES = (TARGETS, MATRICES, ALTERNATION, INSTANCES, HEADS, OTHER_KINDS)
 
 
 @dataclass(frozen=True)

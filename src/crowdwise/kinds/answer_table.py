@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.source_location import Place
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
-__all__ = ["AnswerTable", "open_table"]
+__all__ = ["AnswerTable", "open_table", "place_known"]
 
 LARGEST_VALUE = 1e100  # squares of values are summed
 NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?\s*$"
@@ -57,6 +57,17 @@ class AnswerTable:
         """A column of names as positions in its vocabulary, in order of first appearance."""
         return encode(self.columns[role], role, name=self.names[role], place=self.place, text=self.text)
 
+    def encode_task_answers(self) -> dict[str, Any]:
+        """The columns `task` and `worker` as positions, their vocabularies, and the kind of table for results."""
+        tasks, workers = self.encode("task"), self.encode("worker")
+        return {
+            "task": tasks.codes.astype(np.int32),
+            "worker": workers.codes.astype(np.int32),
+            "tasks": tasks.names,
+            "workers": workers.names,
+            "table_kind": self.table_kind,
+        }
+
     def encode_together(self, first: str, second: str) -> tuple[IntArray, IntArray, pa.Array]:
         """Two columns that name things of one sort, as positions in one vocabulary."""
         one, other = self.encode(first), self.encode(second)
@@ -64,14 +75,30 @@ class AnswerTable:
         left, right = (positions(each.names, names)[each.codes].astype(np.int32) for each in (one, other))
         return left, right, names
 
-    def read_numbers(self, role: str) -> FloatArray:
-        """A column of finite numbers (n,); words, missing values and infinities are refused with their rows."""
+    def find_names(self, role: str, names: pa.Array, noun: str) -> tuple[Encoded, IntArray]:
+        """A column of names, and the position of each row's among others (-1: not there); refused if none is there."""
+        encoded = self.encode(role)
+        return encoded, place_known(encoded.names, names, noun)[encoded.codes]
+
+    def read_numbers(self, role: str, *, may_be_empty: bool = False) -> FloatArray:
+        """A column of finite numbers (n,); words, missing values and infinities are refused with their rows.
+
+        Where cells may be empty, those are NaN.
+        """
         column, name = self.columns[role], self.names[role]
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if pa.types.is_boolean(column.type) or pa.types.is_temporal(column.type) or pa.types.is_nested(column.type):
             raise InputError(
                 f"{self.place.origin}: column {quote(name)} holds {column.type} in place of numbers. Give numbers."
+            )
+        empty = np.zeros(len(column), np.bool_)
+        if may_be_empty:
+            empty = _find_empty(column)
+            if empty.all():
+                return np.full(len(column), np.nan)
+            column = pa.chunked_array(
+                [pc.if_else(pa.array(empty), column[int(np.argmin(empty))], column.combine_chunks())]
             )
         self._refuse(column.is_null(), role, "nothing", "Remove those rows, or fill them in.")
         if not any(
@@ -85,11 +112,15 @@ class AnswerTable:
         values: FloatArray = column.cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
         # A comparison with what is not a number is false.
         self._refuse(~(np.abs(values) <= LARGEST_VALUE), role, "no finite numbers", "Remove those rows, or mend them.")
-        return values + 0.0  # -0.0 is 0.0
+        return np.where(empty, np.nan, values + 0.0)  # -0.0 is 0.0
 
     def read_texts(self, role: str) -> pa.Array:
         """A column of texts (n,); missing and empty ones are refused with their rows."""
         column = self.columns[role]
+        if pa.types.is_nested(column.type):
+            raise InputError(
+                f"{self.place.origin}: column {quote(self.names[role])} holds {column.type} in place of texts."
+            )
         text = column if pa.types.is_string(column.type) else column.cast(pa.string())
         empty = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(text), ""), True)
         self._refuse(empty, role, "no text", "Remove those rows, or fill them in.")
@@ -100,6 +131,17 @@ class AnswerTable:
         if mask.any():
             rows = self.place.name_rows(np.flatnonzero(mask).tolist())
             raise InputError(f"Column {quote(self.names[role])} holds {what} ({rows}). {remedy}")
+
+
+def _find_empty(column: pa.ChunkedArray) -> BoolArray:
+    """Which cells hold nothing: no value, blank text, or a NaN."""
+    found = column.is_null()
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        found = pc.or_(found, pc.fill_null(pc.equal(pc.utf8_trim_whitespace(column), ""), True))
+    if pa.types.is_floating(column.type):
+        found = column.is_null(nan_is_null=True)
+    mask: BoolArray = found.to_numpy()
+    return mask
 
 
 def _open_columns(source: Any, needs: str) -> Any:
@@ -154,3 +196,14 @@ def open_table(
     return AnswerTable(
         {role: read[name] for role, name in names.items()}, names, columns.place, columns.text, columns.kind
     )
+
+
+def place_known(names: pa.Array, others: pa.Array, noun: str) -> IntArray:
+    """Positions (n,) of the names of a truth among those of answers, -1 for others; refused where all are others."""
+    there = positions(names, others)
+    if (there < 0).all():
+        raise InputError(
+            f"The truth is about other {noun}s ({listing(names.to_pylist()[:5])}, …) than the answers "
+            f"({listing(others.slice(0, 5).to_pylist())}, …): no name matches. Use the same {noun} names in both."
+        )
+    return there

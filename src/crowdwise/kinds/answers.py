@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.labels.errors import InputError, quote
+from crowdwise.kinds.pair_graph import PairGraph, find_repeated
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.integer_codes import as_mask, check_codes, draw_held_out, duplicate_message
 from crowdwise.labels.sorting import find_repeated_edges, group_by, group_offsets
 from crowdwise.labels.source_location import format_count
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Self
 
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, Duplicates, IntArray, TableKind
 
-__all__ = ["Answers", "PairAnswers", "TaskAnswers", "code_column", "names_or_numbers"]
+__all__ = ["Answers", "PairAnswers", "TaskAnswers", "code_column", "code_task_answers", "names_or_numbers"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -51,6 +53,11 @@ class Answers:
     worker: IntArray
     workers: pa.Array
     table_kind: TableKind
+
+    @property
+    def answer_columns(self) -> tuple[str, ...]:
+        """Columns of positions that rows of one answer have in common: all of them where an answer is one row."""
+        return tuple(self.coded)
 
     @property
     def n_answers(self) -> int:
@@ -94,6 +101,14 @@ class Answers:
             column: getattr(self, names).take(pa.array(getattr(self, column))) for column, names in self.coded.items()
         }
         return native_table(names | self._said_columns(), self.table_kind)
+
+    def to_labels(self) -> CrowdLabels | None:
+        """The same as labels where there are few different answers, to test who copies; None where there are many."""
+        return None
+
+    def equality_columns(self) -> tuple[IntArray, IntArray] | None:
+        """What was asked and a number for each different answer (n,), where equal answers betray copies; else None."""
+        return None
 
     def _said_columns(self) -> dict[str, Any]:
         """Columns of what was said, as tables have them."""
@@ -179,6 +194,7 @@ class PairAnswers(Answers):
     """
 
     coded: ClassVar[dict[str, str]] = {"worker": "workers", "left": "items", "right": "items"}
+    verb: ClassVar[str] = "compared"
 
     left: IntArray
     right: IntArray
@@ -197,11 +213,84 @@ class PairAnswers(Answers):
         )
         return counts
 
+    @property
+    def pair_keys(self) -> IntArray:
+        """A number for the pair of each answer (n,), the same for all answers about the same items."""
+        low, high = np.minimum(self.left, self.right), np.maximum(self.left, self.right)
+        keys: IntArray = low.astype(np.int64) * self.n_items + high
+        return keys
+
+    @cached_property
+    def graph(self) -> PairGraph:
+        """The pairs of items that were asked about, and the groups of items that they join."""
+        return PairGraph.of(self.left, self.right, self.n_items)
+
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}: {format_count(self.n_answers, self.noun)} of "
             f"{format_count(self.n_items, 'item')} by {format_count(self.n_workers, 'worker')}"
         )
+
+    @staticmethod
+    def _code_pairs(
+        worker: Any, left: Any, right: Any, items: Iterable[Any] | int, workers: Iterable[Any] | int, **said: Any
+    ) -> dict[str, Any]:
+        """Columns and names of answers from positions, checked; `said` is what was said, by its name."""
+        names = names_or_numbers(items, "item"), names_or_numbers(workers, "worker")
+        codes: dict[str, Any] = {
+            "worker": code_column(worker, names[1], "worker"),
+            "left": code_column(left, names[0], "item"),
+            "right": code_column(right, names[0], "item"),
+            **{name: np.asarray(values) for name, values in said.items()},
+        }
+        sizes = {name: each.size for name, each in codes.items()}
+        if len(set(sizes.values())) > 1:
+            shown = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+            expected = ", ".join(list(sizes)[:-1]) + f" and {list(sizes)[-1]}"
+            raise InputError(f"{expected} must have the same length; they have: {shown}.")
+        return codes | {"items": names[0], "workers": names[1]}
+
+    def _checked(
+        self, on_duplicate: Duplicates, place: Callable[[int], str] | None = None, *, ordered: bool = False
+    ) -> Self:
+        """The same, if no item is paired with itself, with repeated answers refused or left out.
+
+        Parameters
+        ----------
+        ordered
+            Whether an answer about the same two items on exchanged sides is another one.
+        """
+        if on_duplicate not in ("error", "first", "last", "all"):
+            raise InputError(f"on_duplicate is {quote(on_duplicate)}; it must be 'error', 'first', 'last' or 'all'.")
+        where = place or (lambda row: f"row {row}")
+        itself = np.flatnonzero(self.left == self.right)
+        if itself.size:
+            names = self.items.take(pa.array(self.left[itself[:5]])).to_pylist()
+            shown = "; ".join(f"{quote(name)} ({where(int(row))})" for name, row in zip(names, itself, strict=False))
+            raise InputError(
+                f"Left and right are the same item in {format_count(itself.size, 'answer')}: {shown}. "
+                f"Remove those rows: an item cannot be {self.verb} with itself."
+            )
+        if on_duplicate == "all":
+            return self
+        later, earlier = find_repeated(self.worker, self.left, self.right, ordered=ordered)
+        if not later.size:
+            return self
+        if on_duplicate == "error":
+            shown = "; ".join(
+                f"worker {quote(self.workers[int(self.worker[row])].as_py())} on "
+                f"{listing(self.items.take(pa.array([self.left[row], self.right[row]])).to_pylist())} "
+                f"({where(int(row))})"
+                for row in later[:5]
+            )
+            raise InputError(
+                f"Some answers repeat an earlier one of the same worker about the same pair ({later.size:,} in all): "
+                f"{shown}. Choose what to keep with on_duplicate: 'first', 'last', or 'all' to count each answer (on "
+                "the command line --on-duplicate)."
+            )
+        kept = np.ones(self.n_answers, np.bool_)
+        kept[later if on_duplicate == "first" else earlier] = False
+        return self.keep(kept)
 
 
 def names_or_numbers(names: Iterable[Any] | int, what: str) -> pa.Array:
@@ -213,6 +302,18 @@ def code_column(codes: Any, names: pa.Array, what: str) -> IntArray:
     """Positions among names, checked, as int32."""
     checked: IntArray = _lock(check_codes(codes, len(names), what).astype(np.int32))
     return checked
+
+
+def code_task_answers(
+    task: Any, worker: Any, n_said: int, *, said: str, tasks: Iterable[Any] | int, workers: Iterable[Any] | int
+) -> dict[str, Any]:
+    """The columns `task` and `worker` and their vocabularies, checked against each other and the number of answers."""
+    names = names_or_numbers(tasks, "task"), names_or_numbers(workers, "worker")
+    codes = code_column(task, names[0], "task"), code_column(worker, names[1], "worker")
+    if not codes[0].size == codes[1].size == n_said:
+        sizes = f"{codes[0].size}, {codes[1].size} and {n_said}"
+        raise InputError(f"task, worker and {said} must have the same length; they have {sizes}.")
+    return {"task": codes[0], "worker": codes[1], "tasks": names[0], "workers": names[1]}
 
 
 def _lock(array: Any) -> Any:

@@ -11,7 +11,6 @@ from scipy.stats import kendalltau, spearmanr
 
 from crowdwise.kinds.answer_table import open_table
 from crowdwise.labels.errors import InputError, listing
-from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,13 +39,8 @@ def align_item_scores(source: Any, items: pa.Array) -> FloatArray:
         source = {"item": list(source), "score": list(source.values())}
     needs = "Known scores need a column item and a column score."
     table = open_table(source, needs, {"item": None, "value": None})
-    encoded, values = table.encode("item"), table.read_numbers("value")
-    there = positions(encoded.names, items)[encoded.codes]
-    if (there < 0).all():
-        raise InputError(
-            f"The truth is about other items ({listing(encoded.names.to_pylist()[:5])}, …) than the answers "
-            f"({listing(items.slice(0, 5).to_pylist())}, …): no name matches. Use the same item names in both."
-        )
+    values = table.read_numbers("value")
+    encoded, there = table.find_names("item", items, "item")
     found: FloatArray = np.full(len(items), np.nan)
     found[there[there >= 0]] = values[there >= 0]
     again = (there >= 0) & (found[np.maximum(there, 0)] != values)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.labels.columns import ROLES
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Kind:
         Module and function of `read`, `score` and `simulate`, imported when first used.
     shown
         Columns of the consensus that a terminal shows, and of the workers.
+    labelled
+        Whether answers may have a column label besides: task, worker and label are then no labels of tasks.
     """
 
     name: str
@@ -75,6 +78,7 @@ class Kind:
     scorer: str
     simulator: str
     shown: tuple[tuple[str, ...], tuple[str, ...]]
+    labelled: bool = False
 
     @property
     def read(self) -> Callable[..., Answers]:
@@ -142,7 +146,8 @@ def find_kind(names: Iterable[str]) -> Kind | None:
     True
     """
     every = list(names)
-    fitting = [each for each in kinds() if each.recognises(every)]
+    labels = set(ROLES) <= set(every)
+    fitting = [each for each in kinds() if each.recognises(every) and (each.labelled or not labels)]
     # Of two, that which asks for more columns: "left, right, same" are also "left, right".
     return max(fitting, key=lambda each: max(map(len, each.columns)), default=None)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
+    from crowdwise.kinds.agreement import Agreement
     from crowdwise.labels.types import FloatArray, IntArray, TableKind
 
 __all__ = ["Found", "KindModel", "check_level"]
@@ -31,12 +32,16 @@ A = TypeVar("A", bound=Answers)
 
 @dataclass(frozen=True)
 class Found:
-    """What a method found: its arrays by the names under which it saves them, and how its iterations went."""
+    """What a method found: its arrays by the names under which it saves them, and how its iterations went.
+
+    `names` are vocabularies that come of the fit and not of the answers.
+    """
 
     arrays: dict[str, FloatArray]
     objective: FloatArray = field(default_factory=lambda: np.empty(0))
     n_iter: int = 1
     converged: bool = True
+    names: dict[str, pa.Array] = field(default_factory=dict)
 
 
 class KindModel(Estimator, Generic[A]):
@@ -156,7 +161,7 @@ class KindModel(Estimator, Generic[A]):
     def _read(self, answers: Any) -> A:
         raise NotImplementedError
 
-    def _align_gold(self, gold: Any, answers: A) -> FloatArray:
+    def _align_gold(self, gold: Any, answers: A) -> Any:
         raise NotImplementedError
 
     def _predict_table(self, answers: A) -> Any:
@@ -167,11 +172,15 @@ class KindModel(Estimator, Generic[A]):
     def _check(self) -> None:
         """Refuse parameters of the method's own; those that `KindModel` describes are checked for all."""
 
-    def _fit(self, answers: A, gold: FloatArray | None) -> Found:
+    def _fit(self, answers: A, gold: Any) -> Found:
         raise NotImplementedError
 
     def _log_density(self, answers: A) -> FloatArray:  # noqa: ARG002
         raise InputError(f"{self.slug} does not tell how probable answers are.")
+
+    def _agreement(self, answers: A) -> Agreement:
+        """How far answers of workers whom the model has not seen agree with its consensus, for the audit."""
+        raise NotImplementedError
 
     # ---- the rest -----------------------------------------------------------------------------------------
 
@@ -191,7 +200,10 @@ class KindModel(Estimator, Generic[A]):
         """Refuse what no fit could have saved, though each array by itself is as declared."""
 
     def _remember(self, answers: A, found: Found) -> None:
-        self._names = {name: as_vocabulary(getattr(answers, name), name) for name in self.vocabularies}
+        self._names = {
+            name: as_vocabulary(found.names[name] if name in found.names else getattr(answers, name), name)
+            for name in self.vocabularies
+        }
         self.table_kind_ = answers.table_kind
         self.answers_per_worker_ = answers.answers_per_worker.astype(np.int64)
         self.objective_, self.n_iter_ = np.asarray(found.objective, np.float64), int(found.n_iter)

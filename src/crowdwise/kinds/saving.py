@@ -32,13 +32,20 @@ from crowdwise.labels.vocabulary import as_vocabulary
 if TYPE_CHECKING:
     from crowdwise.kinds.model import KindModel
 
-__all__ = ["ROOM", "restore_kind_model", "save_kind_model"]
+__all__ = ["ROOM", "restore_kind_model", "save_kind_model", "write_kind_model"]
 
 ROOM = "kinds"
 
 
 def save_kind_model(model: KindModel[Any], folder: str | Path) -> None:
     """Write a fitted model; the folder appears whole or not at all."""
+    with replace_folder(Path(folder)) as draft:
+        write_kind_model(model, draft)
+        add_digests(draft)
+
+
+def write_kind_model(model: KindModel[Any], draft: Path, **more: Any) -> None:
+    """Write what every fitted model of a kind has into a folder: the header (and `more` in it), arrays and names."""
     plain, beside = stored_parameters(model)
     header = {
         "schema": SCHEMA,
@@ -49,6 +56,7 @@ def save_kind_model(model: KindModel[Any], folder: str | Path) -> None:
         "parameters": plain,
         "n_iter": model.n_iter_,
         "converged": model.converged_,
+        **more,
     }
     declared = model._saved_arrays()
     arrays = {
@@ -56,12 +64,10 @@ def save_kind_model(model: KindModel[Any], folder: str | Path) -> None:
         for each in declared
         if not each.together or hasattr(model, f"{each.name}_")
     }
-    with replace_folder(Path(folder)) as draft:
-        (draft / HEADER).write_text(json.dumps(header, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        np.savez(draft / ARRAYS, **arrays, **{f"{PARAMETER}{name}": values for name, values in beside.items()})
-        for name in model.vocabularies:
-            pq.write_table(pa.table({"name": model._names[name]}), draft / f"{name}.parquet")
-        add_digests(draft)
+    (draft / HEADER).write_text(json.dumps(header, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    np.savez(draft / ARRAYS, **arrays, **{f"{PARAMETER}{name}": values for name, values in beside.items()})
+    for name in model.vocabularies:
+        pq.write_table(pa.table({"name": model._names[name]}), draft / f"{name}.parquet")
 
 
 def restore_kind_model(model: KindModel[Any], folder: str | Path, header: dict[str, Any]) -> None:

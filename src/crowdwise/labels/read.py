@@ -171,7 +171,7 @@ def _columns_of_export(export: Any, options: Options) -> Columns:
 
 def _refuse_other_kinds(found: Columns, options: Options) -> None:
     """Refuse a table whose columns tell that its answers are no classes, unless the user says otherwise."""
-    if options.kind is not None or options.named != (None, None, None) or set(ROLES) <= set(found.names):
+    if options.kind is not None or options.named != (None, None, None):
         return
     kind = import_module("crowdwise.kinds.kind_registry").find_kind(found.names)
     if kind is not None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray
     from crowdwise.learn.features import Features
 
-__all__ = ["align_to_rows", "find_rows", "labels_of_rows", "true_classes", "truth_of_rows"]
+__all__ = ["align_to_rows", "find_known_rows", "find_rows", "labels_of_rows", "true_classes", "truth_of_rows"]
 
 
 def align_to_rows(labels: CrowdLabels, features: Features, tasks: Any = None) -> CrowdLabels:
@@ -33,15 +33,7 @@ def align_to_rows(labels: CrowdLabels, features: Features, tasks: Any = None) ->
     tasks
         Names of the rows; None for those that the features came with or, if they came with none, row numbers.
     """
-    names, row = find_rows(labels.tasks, features, tasks)
-    strangers = np.flatnonzero(row < 0)
-    if strangers.size:
-        few = [labels.tasks[int(t)].as_py() for t in strangers[:5]]
-        raise InputError(
-            f"{strangers.size:,} of {labels.n_tasks:,} tasks have labels but no features: {listing(few)}. The rows "
-            f"of the features are {listing(names[:3].to_pylist())}, …: use the same names in both, or keep only the "
-            "labels of tasks that have features."
-        )
+    names, row = find_known_rows(labels.tasks, features, tasks)
     return CrowdLabels.from_codes(
         row[labels.task],
         labels.worker,
@@ -69,6 +61,22 @@ def labels_of_rows(given: Any, features: Features, tasks: Any = None, *, new: bo
     if len(given) != len(features):
         raise InputError(f"There are {len(given):,} rows of labels for {len(features):,} rows of features.")
     return given.labels
+
+
+def find_known_rows(
+    wanted: pa.Array, features: Features, tasks: Any = None, *, things: str = "tasks", said: str = "labels"
+) -> tuple[pa.Array, IntArray]:
+    """Names of all rows of the features, and the row of each name that is wanted; a name without a row is refused."""
+    names, row = find_rows(wanted, features, tasks)
+    strangers = np.flatnonzero(row < 0)
+    if strangers.size:
+        few = [wanted[int(t)].as_py() for t in strangers[:5]]
+        raise InputError(
+            f"{strangers.size:,} of {len(wanted):,} {things} have {said} but no features: {listing(few)}. The rows "
+            f"of the features are {listing(names[:3].to_pylist())}, …: use the same names in both, or keep only the "
+            f"{said} of {things} that have features."
+        )
+    return names, row
 
 
 def find_rows(wanted: pa.Array, features: Features, tasks: Any = None) -> tuple[pa.Array, IntArray]:

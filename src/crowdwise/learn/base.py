@@ -1,11 +1,9 @@
-"""What every learner shares: parameters of training, fitting, the two heads of prediction, tables and saving."""
+"""What every learner of classes shares: fitting, the two heads of prediction, tables and saving."""
 
 from __future__ import annotations
 
 import zlib
 from dataclasses import replace
-from pathlib import Path
-from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,7 +16,6 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.sklearn_rows import LabelRows
-from crowdwise.labels.table_output import native_table
 from crowdwise.learn.alignment import labels_of_rows, true_classes
 from crowdwise.learn.augmentation import check_augmentable
 from crowdwise.learn.batches import Crowd
@@ -27,16 +24,16 @@ from crowdwise.learn.features import make_features
 from crowdwise.learn.identifiability import warn_if_not_identifiable
 from crowdwise.learn.losses import SMALLEST
 from crowdwise.learn.networks import build_network, check_logits
-from crowdwise.learn.torch_settings import device_name, find_device, find_precision, use_default_torch_settings
-from crowdwise.learn.training_checks import check_training_parameters
-from crowdwise.learn.training_loop import predict_log_probabilities, train
-from crowdwise.learn.training_state import TrainingJob, TrainingPlan, ValidationSet
+from crowdwise.learn.predictions import predict_log_probabilities
+from crowdwise.learn.torch_settings import find_device, use_default_torch_settings
+from crowdwise.learn.trained_model import FEWEST_HELD_OUT, TrainedModel, one_fit_at_a_time
+from crowdwise.learn.training_state import TrainingJob, ValidationSet
 from crowdwise.learn.worker_models import smooth_rows, soft_counts
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import Self
 
-    from crowdwise.fitting.method_facts import Variant
     from crowdwise.labels.types import FloatArray
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
@@ -46,14 +43,10 @@ if TYPE_CHECKING:
 __all__ = ["REFINED", "Learner"]
 
 REFINED = "refined_confusion"  # name among the arrays that a fit keeps apart
-FEWEST_HELD_OUT = 5  # labels: fewer cannot tell one epoch from another
-FASTEST = 0.05  # Adam moves a logit by about the rate at each step: faster, a few batches would swap classes
-_one_at_a_time = RLock()  # fits in other threads would draw from the same, one random state of torch
-SHARED = tuple(name for name in TrainingPlan.__dataclass_fields__ if name not in ("name", "own"))
 
 
 @estimator
-class Learner(CrowdModel):
+class Learner(TrainedModel, CrowdModel):
     """Base of all methods that learn a classifier from features and crowd labels.
 
     A method is an `estimator` with its own parameters, `_make_objective(crowd, classifier, features) -> Objective` and
@@ -66,50 +59,6 @@ class Learner(CrowdModel):
     - `alternates`: whether it learns in turns: E-steps, or stages;
     - `needs`: what it cannot be made without: "", "confusion" (true matrices), "sequences";
     - `variants`: where its parameters make several methods, each with a slug and facts of its own.
-
-    Parameters
-    ----------
-    network
-        None for what suits the features (an MLP for rows, a CNN for images); "linear", "mlp", "cnn", "cnn-pooled",
-        "resnet-9", "resnet-18", "resnet-50", "vgg-16"; or a torch module that returns logits, of which a copy is
-        trained.
-    epochs
-        Passes over the tasks, at least 1; None for about 4,000 steps, between 10 and 200 epochs.
-    batch_size
-        Tasks in a step, at least 1.
-    learning_rate, worker_learning_rate
-        Adam's, for the network and for the workers' parameters, above 0. None: ten times the network's, as Kim et al.
-        2022 have it, but above 0.05 only if the network's is; matrices that lag behind leave the network to fit the
-        workers' mistakes. Just the network's where what is learnt is no matrix of each worker (the method says so).
-    weight_decay
-        Adam's L2 penalty on the network, at least 0.
-    schedule
-        "constant", "cosine" (to zero), "step" (a tenth at each quarter of the epochs), "drop" (a tenth in the last
-        quarter), "one-cycle" (up for three tenths of the epochs, then down to zero) or "plateau" (a tenth after each
-        ten epochs that were no better by what the epoch is chosen by or, where nothing is held out, by the loss).
-    clip
-        Largest norm of a gradient, above 0; None for no clipping.
-    held_out
-        Share of the tasks whose labels choose the best epoch instead of being learnt from, in [0, 0.5]. With 0, or with
-        very few labels, the last epoch is taken. Not used when `fit` is given a validation set.
-    keep_epoch
-        "best", or "last", whatever labels held out or a validation set say: what a network ends as that learns the
-        workers' mistakes by heart.
-    patience
-        Stop after so many epochs without improvement, at least 1; None never stops early.
-    precision
-        Fabric's: "32-true", "64-true", "16-mixed", "bf16-mixed"; "auto" is the last on a GPU of Nvidia's that has it,
-        and the first elsewhere. In half precision is the network alone, never what is made of labels.
-    device, devices
-        "auto", "cpu", "cuda" or "mps", and how many: above 1, training is spread by DDP, `batch_size` tasks on each
-        at a time. That starts processes, so a script needs `if __name__ == "__main__":` around its own work.
-    checkpoint
-        Folder that keeps the last finished epoch. A fit with the same settings goes on from what it finds there.
-    random_state
-        Same number, same answer.
-    augment
-        How images are changed at random whenever they are met in training: "flip" (mirrored or not), "flip-shift" (and
-        moved by up to an eighth), "flip-rotate" (and turned by up to 45°); None for as they are.
 
     Attributes
     ----------
@@ -126,14 +75,6 @@ class Learner(CrowdModel):
     history_
         Table with a row for each epoch: loss, held_out (mean log-probability of the labels held out, or what the
         method says instead), accuracy and forecast (on a validation set), learning_rate, seconds.
-    best_epoch_ : int
-        The epoch whose weights were kept, from 1.
-    shape_ : tuple
-        Shape of a task's features.
-    columns_ : tuple
-        Their names, where they came with some: features with other names are then refused.
-    device_ : str
-        What it was trained on: "cpu", or the name of the GPU.
 
     Examples
     --------
@@ -145,42 +86,6 @@ class Learner(CrowdModel):
         '>>> model = cw.{name}(network="linear", epochs=30, learning_rate=0.02).fit(X, labels)\n'
         ">>> model.score(X, truth) > 0.9\nTrue"
     )
-    path_parameters: ClassVar[dict[str, tuple[str, ...]]] = {"checkpoint": ()}
-    models_workers: ClassVar[bool] = True
-    alternates: ClassVar[bool] = False
-    variants: ClassVar[tuple[Variant, ...]] = ()
-    held_out_measure: ClassVar[str] = "mean log-probability; 0 is perfect"  # what `held_out` of the history is
-    # Rate of the workers' parameters over the network's: appendix D of Kim et al. 2022.
-    workers_faster: ClassVar[float] = 10.0
-
-    network: Any = None
-    epochs: int | None = None
-    batch_size: int = 64
-    learning_rate: float = 1e-3
-    worker_learning_rate: float | None = None
-    weight_decay: float = 0.0
-    schedule: str = "constant"
-    clip: float | None = None
-    held_out: float = 0.1
-    keep_epoch: str = "best"
-    patience: int | None = None
-    precision: str = "32-true"
-    device: str = "auto"
-    devices: int = 1
-    checkpoint: str | Path | None = None
-    random_state: int = 0
-    augment: str | None = None
-
-    @classmethod
-    def default_worker_rate(cls, learning_rate: float) -> float:
-        """Rate of the workers' parameters where `worker_learning_rate` is None.
-
-        Parameters
-        ----------
-        learning_rate
-            That of the network.
-        """
-        return max(min(cls.workers_faster * learning_rate, FASTEST), learning_rate)
 
     # ---- fitting ----------------------------------------------------------------------------------------
 
@@ -209,7 +114,7 @@ class Learner(CrowdModel):
         if self.augment is not None:
             check_augmentable(features.shape)
         validation = None if valid is None else self._validation_set(valid, features, answers)
-        with _one_at_a_time, use_default_torch_settings():
+        with one_fit_at_a_time, use_default_torch_settings():
             self._train(features, answers, validation)
         return self
 
@@ -240,8 +145,6 @@ class Learner(CrowdModel):
             classifier = build_network(self.network, features, answers.n_classes)
             check_logits(classifier, features, answers.n_classes, min(self.batch_size, kept.size))
             objective = self._make_objective(crowd, classifier, features)
-            if not any(each.requires_grad for each in (*classifier.parameters(), *objective.parameters())):
-                raise InputError("The network has no parameters to learn, or all of them are frozen (requires_grad).")
             job = TrainingJob(classifier, objective, features, crowd, torch.as_tensor(kept), valid=validation)
             if out.size:
                 hidden = np.zeros(answers.n_tasks, np.bool_)
@@ -249,8 +152,8 @@ class Learner(CrowdModel):
                 job.held_crowd = Crowd(answers.keep_tasks(hidden))
                 job.held_tasks = torch.as_tensor(out)
             chosen = "held_out" if validation is None else f"accuracy on {len(validation.truth)} tasks"
-            own = {"features": features.digest(), "valid": chosen} if self.checkpoint is not None else {}
-            state = train(job, replace(self._plan(), own=self._fingerprint(answers) | own))
+            own = {"valid": chosen} if self.checkpoint is not None else {}
+            state = self._train_network(job, self._fingerprint(answers) | own)
         self._finish(features, answers, classifier, objective, state)
 
     def _split(self, answers: CrowdLabels, labelled: Any, validated: bool) -> tuple[Any, Any]:
@@ -271,16 +174,10 @@ class Learner(CrowdModel):
         state: TrainingState,
     ) -> None:
         """The portraits: what features and labels together say of every task, and that of every worker."""
-        classifier.to("cpu", torch.float32).eval()
+        self._keep_network(features, classifier, state, answers.kind)
         objective.crowd = crowd = Crowd(answers)
         objective.to("cpu", torch.float32).eval()
-        self.network_, self.module_ = classifier, objective
-        self.shape_, self.columns_ = features.shape, features.columns
-        self.device_ = device_name(self.device)
-        self.best_epoch_ = state.best_epoch
-        self.n_epochs_ = state.epoch
-        history = {name: np.array([row[name] for row in state.history]) for name in state.history[0]}
-        history["epoch"] = history["epoch"].astype(np.int64)
+        self.module_ = objective
         log_f = self._forecast(features)
         with torch.no_grad():
             settled = objective.settle(log_f)
@@ -302,7 +199,6 @@ class Learner(CrowdModel):
         if refined is not None:
             fit = replace(fit, confusion=_normalise_rows(confusion), extra={REFINED: _normalise_rows(refined)})
         self._remember(answers, fit)
-        self.history_ = native_table(history, answers.kind)
         if modelled is not None:
             self._warn_if_not_identifiable(answers, log_f.double().exp().numpy())
 
@@ -420,12 +316,14 @@ class Learner(CrowdModel):
         """
         return None
 
-    def _check(self) -> None:
-        """Refuse parameters of the method's own."""
-
     def _warn_if_not_identifiable(self, answers: CrowdLabels, f: FloatArray) -> None:
         """Warn where the classifier and the workers, whom the method models, may not be told apart."""
         warn_if_not_identifiable(self, answers, f)
+
+    @property
+    def _n_outputs(self) -> int:
+        """How many numbers the network gives for a task: one for each class."""
+        return len(self.classes_)
 
     # ---- shared -----------------------------------------------------------------------------------------
 
@@ -440,40 +338,12 @@ class Learner(CrowdModel):
         self.module_.cpu()
         return log_f
 
-    def _cuda_devices(self) -> list[int]:
-        """CUDA devices whose random state is to be as it was after fitting."""
-        return [torch.cuda.current_device()] if find_device(self.device).type == "cuda" else []
-
     def _fingerprint(self, answers: CrowdLabels) -> dict[str, str]:
-        """What a checkpoint must agree with beside the plan: the method's own parameters, and the labels."""
-        own = {name: repr(value) for name, value in self.get_params(deep=False).items() if name not in SHARED}
+        """What a checkpoint must agree with beside the parameters: the labels."""
         digest = 0
         for column in (answers.task, answers.worker, answers.label):
             digest = zlib.crc32(column.tobytes(), digest)
-        return own | {"labels": f"{answers.n_labels} labels, CRC {digest:08x}"}
-
-    def _plan(self) -> TrainingPlan:
-        shared = {name: getattr(self, name) for name in SHARED if name != "checkpoint"}
-        if self.worker_learning_rate is None:
-            shared["worker_learning_rate"] = self.default_worker_rate(self.learning_rate)
-        shared["precision"] = find_precision(self.precision, self.device)
-        checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
-        shared = {name: value.item() if isinstance(value, np.generic) else value for name, value in shared.items()}
-        return TrainingPlan(**shared, checkpoint=checkpoint, name=self.slug)
-
-    def _check_parameters(self) -> None:
-        check_training_parameters(self)
-        self._check()
-
-    def _check_shape(self, features: Features) -> None:
-        if features.shape != self.shape_:
-            raise InputError(f"The model was trained on features of shape {self.shape_}, not {features.shape}.")
-        if self.columns_ and features.columns and features.columns != self.columns_:
-            at = next(i for i, (own, new) in enumerate(zip(self.columns_, features.columns, strict=True)) if own != new)
-            raise InputError(
-                f"Column {at + 1} of the features is {quote(features.columns[at])}; in training it was "
-                f"{quote(self.columns_[at])}. Give the same columns in the same order."
-            )
+        return {"labels": f"{answers.n_labels} labels, CRC {digest:08x}"}
 
 
 def _normalise_rows(confusion: torch.Tensor) -> FloatArray:

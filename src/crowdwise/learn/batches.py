@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Self
 
     from torch import Tensor
 
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.learn.features import Features
 
-__all__ = ["Batch", "Crowd", "NetworkOutput", "batches"]
+__all__ = ["Batch", "Crowd", "NetworkOutput", "TrainingData", "batches"]
 
 
 class NetworkOutput(NamedTuple):
@@ -48,7 +49,35 @@ class Batch:
         return len(self.task)
 
 
-class Crowd:
+class TrainingData:
+    """Answers as tensors on the device, from which the training loop takes batches of whatever an epoch goes through.
+
+    `Crowd` are labels, gone through task by task; `answer_batches.AnswerRows` are answers of any other kind, gone
+    through answer by answer.
+    """
+
+    n_workers: int
+
+    @property
+    def device(self) -> torch.device:
+        """Where the answers are."""
+        raise NotImplementedError
+
+    def to(self, device: torch.device) -> Self:
+        """The same on another device."""
+        moved = object.__new__(type(self))
+        moved.__dict__ = {
+            name: value.to(device) if isinstance(value, torch.Tensor) else value
+            for name, value in self.__dict__.items()
+        }
+        return moved
+
+    def batches(self, features: Features, order: Tensor, size: int | list[int]) -> Iterator[Any]:
+        """What `order` counts, `size` at a time, or as many as each entry of it says; a batch has `x` and a length."""
+        raise NotImplementedError
+
+
+class Crowd(TrainingData):
     """Labels as tensors on the device, sorted by task: task t's are `ptr[t]:ptr[t + 1]`. `labels` has their names."""
 
     def __init__(self, labels: CrowdLabels, device: torch.device | str = "cpu") -> None:
@@ -60,14 +89,14 @@ class Crowd:
             for column in (labels.task, labels.worker, labels.label, labels.task_ptr)
         )
 
-    def to(self, device: torch.device) -> Crowd:
-        """The same on another device."""
-        moved = object.__new__(Crowd)
-        moved.__dict__ = {
-            name: value.to(device) if isinstance(value, torch.Tensor) else value
-            for name, value in self.__dict__.items()
-        }
-        return moved
+    @property
+    def device(self) -> torch.device:
+        """Where the labels are."""
+        return self.task.device
+
+    def batches(self, features: Features, order: Tensor, size: int | list[int]) -> Iterator[Batch]:
+        """The tasks `order` with their labels."""
+        return batches(features, self, order, size)
 
     def task_vote_shares(self) -> Tensor:
         """Share of a task's labels that each class has (N, K); even where there are none (Tanno et al. 2019)."""

@@ -10,8 +10,9 @@ import numpy as np
 if TYPE_CHECKING:
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.learn.base import Learner
+    from crowdwise.learn.trained_model import TrainedModel
 
-__all__ = ["diagnose_fit"]
+__all__ = ["diagnose_fit", "diagnose_history"]
 
 OVERSTATED = 0.1  # share of labels by which skills and classifier may differ before it is said
 
@@ -28,10 +29,11 @@ def diagnose_fit(model: Learner, X: Any, answers: CrowdLabels, *, as_options: bo
     as_options
         Whether parameters are named as options of the command.
     """
-    return [*_diagnose_history(model, as_options), *_diagnose_skills(model, X, answers, as_options)]
+    return [*diagnose_history(model, as_options=as_options), *_diagnose_skills(model, X, answers, as_options)]
 
 
-def _diagnose_history(model: Learner, as_options: bool) -> list[str]:
+def diagnose_history(model: TrainedModel, *, as_options: bool = False) -> list[str]:
+    """What the history of training says against the result."""
     if not all(math.isfinite(loss) for loss in np.asarray(model.history_["loss"]).tolist()):
         rate = "--learning-rate" if as_options else "learning_rate"
         return [f"The loss ended in no number. Give a smaller {rate}."]

@@ -45,7 +45,7 @@ from crowdwise.learn.batches import Crowd
 from crowdwise.learn.losses import SMALLEST, cross_entropy_to
 from crowdwise.learn.networks import Classifier
 from crowdwise.learn.objective import Objective
-from crowdwise.learn.training_loop import FORWARD, predict_log_probabilities
+from crowdwise.learn.predictions import FORWARD, predict_log_probabilities
 from crowdwise.learn.training_state import TrainingState
 from crowdwise.learn.worker_models import log_posterior_given_labels, soft_counts
 

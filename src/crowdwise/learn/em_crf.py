@@ -49,7 +49,7 @@ from crowdwise.learn.em import m_step
 from crowdwise.learn.features import make_features
 from crowdwise.learn.losses import SMALLEST, divide_by_tasks
 from crowdwise.learn.objective import Objective
-from crowdwise.learn.training_loop import predict_log_probabilities
+from crowdwise.learn.predictions import predict_log_probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -243,16 +243,18 @@ def _check_image_shape(shape: tuple[int, ...], name: str) -> tuple[int, int, int
     return shape[0], shape[1], shape[2]
 
 
-def check_logits(classifier: Classifier, features: Features, n_classes: int, smallest: int) -> None:
+def check_logits(
+    classifier: Classifier, features: Features, n_classes: int, smallest: int, each: str = "one for each class"
+) -> None:
     """Run one batch, as for predicting and as for training, so that a network that does not fit says so before."""
     x = next(features.batches(torch.arange(min(2, len(features)), device="cpu"), 2))
-    _check_logits(classifier.eval(), x, n_classes, "")
+    _check_logits(classifier.eval(), x, n_classes, "", each)
     # On a copy: batch normalisation would remember what it has met.
-    _check_logits(copy.deepcopy(classifier).train(), x[:smallest], n_classes, ", in training,")
+    _check_logits(copy.deepcopy(classifier).train(), x[:smallest], n_classes, ", in training,", each)
     classifier.train()
 
 
-def _check_logits(classifier: Classifier, x: torch.Tensor, n_classes: int, when: str) -> None:
+def _check_logits(classifier: Classifier, x: torch.Tensor, n_classes: int, when: str, each: str) -> None:
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             logits = classifier(x)
@@ -265,7 +267,7 @@ def _check_logits(classifier: Classifier, x: torch.Tensor, n_classes: int, when:
         shape = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
         raise InputError(
             f"The network{when} gives {shape} for {len(x)} tasks; it must return logits of shape "
-            f"({len(x)}, {n_classes}): one for each class."
+            f"({len(x)}, {n_classes}): {each}."
         )
     if not logits.is_floating_point() or not logits.isfinite().all():
         raise InputError(

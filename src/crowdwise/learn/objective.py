@@ -2,52 +2,51 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
+from crowdwise.learn.epoch_scores import score_labels
 from crowdwise.learn.losses import SMALLEST, noisy_log_likelihood
-from crowdwise.learn.worker_models import log_posterior_given_labels
+from crowdwise.learn.worker_models import log_posterior_given_labels, soft_counts_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import Tensor
 
-    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
+    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput, TrainingData
+    from crowdwise.learn.features import Features
+    from crowdwise.learn.networks import Classifier
+    from crowdwise.learn.training_state import TrainingJob
 
-__all__ = ["Objective", "TargetedObjective"]
+__all__ = ["Objective", "TargetedObjective", "TrainingObjective"]
 
 
-class Objective(nn.Module):
-    """Base of all objectives. Parameters are trained with the network, buffers are kept in checkpoints.
+class TrainingObjective(nn.Module):
+    """What the training loop knows of an objective, whatever the answers are.
 
-    A method gives `loss`; `confusion`, if it has a model of the workers; `begin_epoch`, if it alternates; `settle`, if
-    a last E-step is to follow; `log_posterior`, where features and labels together say something else than Bayes' rule
-    with the classifier and the confusions; and `held_out`, where the best epoch is another than that of the likeliest
-    labels.
-
-    Parameters
-    ----------
-    crowd
-        The labels of the training tasks; E-steps go through them.
+    Parameters are trained with the network, buffers are kept in checkpoints.
 
     Attributes
     ----------
+    crowd
+        The answers that are learnt from.
     n_epochs : int
         How many there will be, known once training begins: a method of several stages divides them.
     """
 
+    crowd: TrainingData
     n_epochs: int
 
-    def __init__(self, crowd: Crowd) -> None:
-        super().__init__()
-        self.crowd = crowd
-
-    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
-        """What a batch costs, to be minimised: (). A batch without labels must cost a finite number."""
+    def loss(self, seen: NetworkOutput, batch: Any) -> Tensor:
+        """What a batch costs, to be minimised: (). A batch without answers must cost a finite number."""
         raise NotImplementedError
+
+    def output(self, seen: NetworkOutput) -> Tensor:
+        """What the network says, as E-steps and predictions take it (B, …)."""
+        return seen.logits
 
     def arrange_batches(self, order: Tensor, size: int) -> tuple[Tensor, int | list[int]]:
         """The tasks of an epoch in the order in which they are met, and how many make a batch (or each of them).
@@ -57,7 +56,7 @@ class Objective(nn.Module):
         Parameters
         ----------
         order
-            The training tasks, shuffled.
+            The training tasks, shuffled; answers, where an epoch goes through answers.
         size
             Tasks of a batch that are asked for.
         """
@@ -73,8 +72,62 @@ class Objective(nn.Module):
         epoch
             From 0.
         forecast
-            Gives the classifier's log-probabilities of all training tasks (N, K), without dropout or gradient.
+            Gives the network's `output` of all rows of the features (N, …), without dropout or gradient: of
+            classifiers, log-probabilities.
         """
+
+    def tally_shape(self) -> tuple[int, ...] | None:
+        """Shape of what is counted in training, where there is such: see `Objective`."""
+        return None
+
+    def count_batch(self, seen: NetworkOutput, batch: Any, dtype: torch.dtype) -> Tensor:
+        """What a batch adds to the counts."""
+        raise NotImplementedError
+
+    def score_epoch(
+        self, classifier: Classifier, features: Features, job: TrainingJob, tally: Tensor | None
+    ) -> dict[str, float]:
+        """What is measured after an epoch: "held_out" chooses the epoch, "accuracy" does where it is there.
+
+        Parameters
+        ----------
+        tally
+            What was counted in the epoch, where `tally_shape` asks for it.
+        """
+        raise NotImplementedError
+
+    def check_restored(self) -> None:
+        """Refuse a saved state that no training left: positions that are out of range above all."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the answers are."""
+        return self.crowd.device
+
+
+class Objective(TrainingObjective):
+    """Base of all objectives of classifiers.
+
+    A method gives `loss`; `confusion`, if it has a model of the workers; `begin_epoch`, if it alternates; `settle`, if
+    a last E-step is to follow; `log_posterior`, where features and labels together say something else than Bayes' rule
+    with the classifier and the confusions; and `held_out`, where the best epoch is another than that of the likeliest
+    labels.
+
+    Parameters
+    ----------
+    crowd
+        The labels of the training tasks; E-steps go through them.
+    """
+
+    crowd: Crowd
+
+    def __init__(self, crowd: Crowd) -> None:
+        super().__init__()
+        self.crowd = crowd
+
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
+        """What a batch costs, to be minimised: (). A batch without labels must cost a finite number."""
+        raise NotImplementedError
 
     def settle(self, log_f: Tensor) -> Tensor | None:  # noqa: ARG002
         """After training, a last E-step on all labels, those held out included, which `self.crowd` then has.
@@ -100,6 +153,26 @@ class Objective(nn.Module):
     def log_f(self, seen: NetworkOutput) -> Tensor:
         """The classifier's own log-probabilities (B, K)."""
         return seen.logits.log_softmax(dim=1)
+
+    def output(self, seen: NetworkOutput) -> Tensor:
+        """The same: what E-steps and predictions take."""
+        return self.log_f(seen)
+
+    def tally_shape(self) -> tuple[int, ...] | None:
+        """Of the workers' matrices, which are counted in training where the method has none to score labels by."""
+        crowd = self.crowd
+        return None if self.confusion() is not None else (crowd.n_workers, crowd.n_classes, crowd.n_classes)
+
+    def count_batch(self, seen: NetworkOutput, batch: Batch, dtype: torch.dtype) -> Tensor:
+        """How often each worker gave each label, by the classifier's opinion of the truth (M, K, K)."""
+        rows = self.log_f(seen).detach().exp()[batch.owner].to(dtype)
+        return soft_counts_rows(rows, batch.worker, batch.label, self.crowd.n_workers)
+
+    def score_epoch(
+        self, classifier: Classifier, features: Features, job: TrainingJob, tally: Tensor | None
+    ) -> dict[str, float]:
+        """By labels held out and by a validation set."""
+        return score_labels(self, classifier, features, job, tally)
 
     def log_posterior(self, log_f: Tensor, owner: Tensor, worker: Tensor, label: Tensor, confusion: Tensor) -> Tensor:
         """Log-probabilities of the truth given features and labels (B, K).
@@ -128,14 +201,6 @@ class Objective(nn.Module):
             Their labels.
         """
         return None
-
-    def check_restored(self) -> None:
-        """Refuse a saved state that no training left: positions that are out of range above all."""
-
-    @property
-    def device(self) -> torch.device:
-        """Where the labels are."""
-        return self.crowd.task.device
 
 
 class ConfusionObjective(Objective):

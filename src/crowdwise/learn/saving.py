@@ -39,11 +39,23 @@ from crowdwise.learn.networks import NETWORKS, Classifier, build_network, defaul
 from crowdwise.learn.torch_settings import find_device
 
 if TYPE_CHECKING:
+    from crowdwise.labels.types import TableKind
     from crowdwise.learn.base import Learner
     from crowdwise.learn.features import Features
     from crowdwise.learn.objective import Objective
+    from crowdwise.learn.trained_model import TrainedModel
 
-__all__ = ["restore_learner", "save"]
+__all__ = [
+    "check_network_given",
+    "check_network_unchanged",
+    "describe_network",
+    "parameters_here",
+    "restore_history",
+    "restore_learner",
+    "restore_network",
+    "save",
+    "write_training",
+]
 
 WEIGHTS, WORKERS, HISTORY = "network.safetensors", "objective.safetensors", "history.parquet"
 LARGEST = 2**28  # numbers in the features of one task: a file that says more is not believed
@@ -54,11 +66,7 @@ FACTORIES = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch
 
 def save(model: Learner, folder: str | Path) -> None:
     """Write a fitted learner; the folder appears whole or not at all."""
-    if isinstance(model.network, nn.Module):
-        network: dict[str, Any] = {"custom": type(model.network).__name__}
-    else:
-        network = {"name": model.network or default_network(model.shape_)}
-    network |= {"shape": list(model.shape_), "columns": list(model.columns_), "n_classes": len(model.classes_)}
+    network = describe_network(model) | {"n_classes": len(model.classes_)}
     fresh = _make_objective_as_loaded(model)
     own = fresh.state_dict()
     state = {
@@ -66,34 +74,40 @@ def save(model: Learner, folder: str | Path) -> None:
         for name, value in model.module_.state_dict().items()
         if name in own and own[name].shape == value.shape
     }
-    _check_network_unchanged(model)
+    check_network_unchanged(model)
     with replace_folder(as_folder(folder)) as draft:
         more = {"state": sorted(state), "best_epoch": model.best_epoch_, "n_epochs": model.n_epochs_}
         write_model(model, draft, room="learn", network=network, **more)
-        _save_tensors(model.network_.state_dict(), draft / WEIGHTS)
         _save_tensors(state, draft / WORKERS)
-        pq.write_table(nw.from_native(model.history_, eager_only=True).to_arrow(), draft / HISTORY)
+        write_training(model, draft)
         add_digests(draft)
+
+
+def describe_network(model: TrainedModel) -> dict[str, Any]:
+    """What the header of a saved model says of its network."""
+    if isinstance(model.network, nn.Module):
+        network: dict[str, Any] = {"custom": type(model.network).__name__}
+    else:
+        network = {"name": model.network or default_network(model.shape_)}
+    return network | {"shape": list(model.shape_), "columns": list(model.columns_)}
+
+
+def write_training(model: TrainedModel, draft: Path) -> None:
+    """Write the weights of the network and the history of its training."""
+    _save_tensors(model.network_.state_dict(), draft / WEIGHTS)
+    pq.write_table(nw.from_native(model.history_, eager_only=True).to_arrow(), draft / HISTORY)
 
 
 def restore_learner(kind: type[Learner], folder: str | Path, header: dict[str, Any], network: Any) -> Learner:
     """The learner that was saved, once all of it has been checked; `network` where it was trained with a user's own."""
     folder = Path(folder)
-    _check_network_given(folder, header, network)
+    check_network_given(folder, header, network)
     model = kind()
+    restore_model(model, folder, header | {"parameters": parameters_here(folder, header)})
     with report_errors_as_damage(folder):
-        parameters = dict(header["parameters"])
-        if parameters.get("device") in ("cuda", "mps") and find_device(parameters["device"]).type == "cpu":
-            parameters["device"] = "auto"  # trained on a device that is not here
-    restore_model(model, folder, header | {"parameters": parameters})
-    with report_errors_as_damage(folder):
-        model.network = model.network if network is None else network
-        model.shape_ = _shape(header)
-        model.columns_ = _columns(header, model.shape_)
         if header["network"]["n_classes"] != len(model.classes_):
             raise InputError(f"{header['network']['n_classes']!r} classes in the network, {len(model.classes_)} names")
-        own = header["network"]["name"] if network is None else network
-        model.network_ = _classifier(own, model.shape_, len(model.classes_), folder / WEIGHTS)
+        restore_network(model, folder, header, network)
         with _RefuseLarge(sum((folder / name).stat().st_size for name in (WORKERS, ARRAYS))):
             objective = _fresh_objective(model, model.network_, len(model.workers_))
         state = _read_state(objective, folder / WORKERS)
@@ -102,15 +116,38 @@ def restore_learner(kind: type[Learner], folder: str | Path, header: dict[str, A
         objective.load_state_dict(state, strict=False)  # what is sized by tasks or labels stays as it starts
         objective.check_restored()
         model.module_ = objective.eval()
-        check_count("n_epochs", header["n_epochs"])
-        check_count("best_epoch", header["best_epoch"], high=header["n_epochs"])
-        model.best_epoch_, model.n_epochs_ = header["best_epoch"], header["n_epochs"]
-        history = read_numbers(folder / HISTORY, model.n_epochs_)
-        if "epoch" not in history.column_names:
-            raise InputError(f"{HISTORY} is no table of epochs")
-        columns = {name: history[name].combine_chunks() for name in history.column_names}
-        model.history_ = native_table(columns, model.kind_)
+        restore_history(model, folder, header, model.kind_)
     return model
+
+
+def parameters_here(folder: Path, header: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of a saved model; a device that is not here becomes "auto"."""
+    with report_errors_as_damage(folder):
+        parameters = dict(header["parameters"])
+        if parameters.get("device") in ("cuda", "mps") and find_device(parameters["device"]).type == "cpu":
+            parameters["device"] = "auto"  # trained on a device that is not here
+    return parameters
+
+
+def restore_network(model: TrainedModel, folder: Path, header: dict[str, Any], network: Any) -> None:
+    """The network with the saved weights, and what it takes."""
+    model.network = model.network if network is None else network
+    model.shape_ = _shape(header)
+    model.columns_ = _columns(header, model.shape_)
+    own = header["network"]["name"] if network is None else network
+    model.network_ = _classifier(own, model.shape_, model._n_outputs, folder / WEIGHTS)
+
+
+def restore_history(model: TrainedModel, folder: Path, header: dict[str, Any], table_kind: TableKind) -> None:
+    """How the saved model was trained."""
+    check_count("n_epochs", header["n_epochs"])
+    check_count("best_epoch", header["best_epoch"], high=header["n_epochs"])
+    model.best_epoch_, model.n_epochs_ = header["best_epoch"], header["n_epochs"]
+    history = read_numbers(folder / HISTORY, model.n_epochs_)
+    if "epoch" not in history.column_names:
+        raise InputError(f"{HISTORY} is no table of epochs")
+    columns = {name: history[name].combine_chunks() for name in history.column_names}
+    model.history_ = native_table(columns, table_kind)
 
 
 class _RefuseLarge(TorchFunctionMode):
@@ -131,12 +168,12 @@ class _RefuseLarge(TorchFunctionMode):
         return func(*args, **named)
 
 
-def _check_network_unchanged(model: Learner) -> None:
+def check_network_unchanged(model: TrainedModel) -> None:
     """Refuse to save what could not be loaded: a model whose network was changed after it was fitted."""
     if isinstance(model.network, nn.Module):
         return
     with torch.device("meta"):
-        made = NETWORKS[model.network or default_network(model.shape_)](model.shape_, len(model.classes_))
+        made = NETWORKS[model.network or default_network(model.shape_)](model.shape_, model._n_outputs)
     if _shapes(made.state_dict()) != _shapes(model.network_.network.state_dict()):
         raise InputError("The parameter network was changed after it was fitted. Fit again before saving.")
 
@@ -145,7 +182,7 @@ def _shapes(tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
     return {name: value.shape for name, value in tensors.items()}
 
 
-def _check_network_given(folder: Path, header: dict[str, Any], network: Any) -> None:
+def check_network_given(folder: Path, header: dict[str, Any], network: Any) -> None:
     """Whether the user must give a network, and has."""
     stored = header.get("network")
     custom = stored.get("custom") if isinstance(stored, dict) else None

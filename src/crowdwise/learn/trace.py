@@ -107,6 +107,7 @@ class TraceRegularized(ConfusionLearner):
     """
 
     slug = "trace"
+    is_default = True
     family = MATRICES
 
     strength: float = 0.01

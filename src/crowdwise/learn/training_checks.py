@@ -11,7 +11,7 @@ from crowdwise.learn.augmentation import AUGMENTATIONS
 from crowdwise.learn.torch_settings import find_device
 
 if TYPE_CHECKING:
-    from crowdwise.learn.base import Learner
+    from crowdwise.learn.trained_model import TrainedModel
 
 __all__ = ["check_training_parameters"]
 
@@ -22,7 +22,7 @@ PRECISIONS = ("auto", "32-true", "64-true", "16-mixed", "bf16-mixed")  # no "bf1
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
-def check_training_parameters(learner: Learner) -> None:
+def check_training_parameters(learner: TrainedModel) -> None:
     """Refuse parameters that are out of range, of another type, or ask for a device that is not there."""
     if learner.epochs is not None:
         check_count("epochs", learner.epochs)

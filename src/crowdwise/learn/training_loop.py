@@ -25,31 +25,28 @@ from torch.nn.parallel import DistributedDataParallel
 from crowdwise.fitting.progress_bar import show_progress
 from crowdwise.labels.errors import InputError
 from crowdwise.learn.augmentation import augment_images
-from crowdwise.learn.batches import NetworkOutput, batches
+from crowdwise.learn.batches import NetworkOutput
 from crowdwise.learn.checkpoints import Checkpoint
-from crowdwise.learn.losses import SMALLEST
+from crowdwise.learn.predictions import predict_log_probabilities
 from crowdwise.learn.torch_settings import find_device
 from crowdwise.learn.training_state import TrainingState, ValidationSet
-from crowdwise.learn.worker_models import smooth_rows, soft_counts_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torch import Tensor
 
-    from crowdwise.learn.batches import Batch, Crowd
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
-    from crowdwise.learn.objective import Objective
+    from crowdwise.learn.objective import TrainingObjective
     from crowdwise.learn.training_state import TrainingJob, TrainingPlan
 
-__all__ = ["Diverged", "predict_log_probabilities", "train"]
+__all__ = ["Diverged", "train"]
 
 # Hints for those who write loops; whoever fits a model can do nothing with them.
 logging.getLogger("lightning.fabric.utilities.rank_zero").setLevel(logging.WARNING)
 BRIEF = "bf16-mixed"
 FEW = 8  # processes that any CPU may be asked for
-FORWARD = 1024  # tasks at a time where no gradient is needed
 _NEW_NAME = "forward_sync_buffers"  # torch 2.13 renamed it
 _SYNC = _NEW_NAME if _NEW_NAME in signature(DistributedDataParallel).parameters else "broadcast_buffers"
 
@@ -61,14 +58,14 @@ class Diverged(UserWarning):
 class _Pair(nn.Module):
     """The network and the objective as one module, so that Fabric and DDP see every parameter."""
 
-    def __init__(self, classifier: Classifier, objective: Objective) -> None:
+    def __init__(self, classifier: Classifier, objective: TrainingObjective) -> None:
         super().__init__()
         self.classifier, self.objective = classifier, objective
         self.tally: Tensor | None = None
         self.mixed = False
         self.augment: str | None = None
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: Any) -> Tensor:
         x = batch.x if self.augment is None else augment_images(batch.x, self.augment)
         seen = self.classifier.logits_and_representation(x)
         if not self.mixed:
@@ -76,11 +73,9 @@ class _Pair(nn.Module):
         with torch.autocast(batch.x.device.type, enabled=False):  # as the classifier does, which is not asked here
             return self._loss(NetworkOutput(seen.logits.float(), seen.features.float()), batch)
 
-    def _loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
+    def _loss(self, seen: NetworkOutput, batch: Any) -> Tensor:
         if self.tally is not None:
-            f = self.objective.log_f(seen).detach().exp()
-            rows = f[batch.owner].to(self.tally.dtype)
-            self.tally += soft_counts_rows(rows, batch.worker, batch.label, len(self.tally))
+            self.tally += self.objective.count_batch(seen, batch, self.tally.dtype)
         return self.objective.loss(seen, batch)
 
 
@@ -176,7 +171,7 @@ def _run(fabric: Fabric, job: TrainingJob, plan: TrainingPlan) -> TrainingState:
                 pair.train()
                 order = _device_share(tasks[_permutation(len(tasks), plan.random_state, epoch, fabric.device)], fabric)
                 order, size = pair.objective.arrange_batches(order, plan.batch_size)
-                loss = steps.take_steps(batches(features, crowd, order, size))
+                loss = steps.take_steps(crowd.batches(features, order, size))
                 _combine_device_counts(pair, fabric)
                 row = {"epoch": epoch + 1.0, "loss": loss, "learning_rate": steps.rate}
                 row |= _share_scores(_epoch_scores(pair, job, features), fabric)
@@ -233,7 +228,7 @@ class _GradientSteps:
         """The network's learning rate, as it is now."""
         return float(self.optimiser.param_groups[0]["lr"])
 
-    def take_steps(self, stream: Iterator[Batch]) -> float:
+    def take_steps(self, stream: Iterator[Any]) -> float:
         """Take a step for each batch; gives the mean loss."""
         total, count = torch.zeros((), device=self.device), 0
         for batch in stream:
@@ -259,13 +254,13 @@ class _GradientSteps:
 
 def _pair_modules(job: TrainingJob, plan: TrainingPlan, device: torch.device, dtype: torch.dtype) -> _Pair:
     """Network and objective on the device; where the method has no matrices to score labels by, they are counted."""
-    crowd = job.objective.crowd = job.crowd
+    job.objective.crowd = job.crowd
     pair = _Pair(job.classifier, job.objective).to(device, dtype)
     pair.mixed = plan.precision == "16-mixed"
     pair.classifier.brief = plan.precision == BRIEF
     pair.augment = plan.augment
-    if pair.objective.confusion() is None and (job.held_crowd or (job.valid and job.valid.crowd)):
-        shape = (crowd.n_workers, crowd.n_classes, crowd.n_classes)
+    shape = pair.objective.tally_shape() if job.held_crowd or (job.valid and job.valid.crowd) else None
+    if shape is not None:
         pair.tally = torch.zeros(shape, dtype=torch.float32, device=device)
     return pair
 
@@ -325,63 +320,14 @@ def _say_diverged(state: TrainingState, plan: TrainingPlan) -> None:
     )
 
 
-def predict_log_probabilities(
-    classifier: Classifier, objective: Objective, features: Features, order: Tensor
-) -> Tensor:
-    """The classifier's log-probabilities of the tasks `order` (n, K), without dropout or gradient."""
-    was_training = classifier.training
-    classifier.eval()
-    with torch.no_grad():
-        parts = [objective.log_f(classifier.logits_and_representation(x)) for x in features.batches(order, FORWARD)]
-    classifier.train(was_training)
-    return torch.cat(parts)
-
-
 def _epoch_scores(pair: _Pair, job: TrainingJob, features: Features) -> dict[str, float]:
-    """Mean log-probability of the labels held out, and accuracy on a validation set, where there are such."""
-    scores: dict[str, float] = {}
-    device = job.objective.device
-    if job.held_crowd is not None and job.held_tasks is not None:
-        crowd = job.held_crowd
-        log_f = predict_log_probabilities(pair.classifier, pair.objective, features, job.held_tasks)
-        with torch.no_grad():
-            own = pair.objective.held_out(log_f, crowd)
-            scores["held_out"] = float(own) if own is not None else _held_out_log_probability(pair, log_f, crowd)
-    if job.valid is not None:
-        valid, truth, crowd_of_valid = job.valid
-        log_f = predict_log_probabilities(
-            pair.classifier, pair.objective, valid, torch.arange(len(valid), device=device)
-        )
-        scores["accuracy"] = float((log_f.argmax(dim=1) == truth).float().mean())
-        if crowd_of_valid is not None:
-            crowd, confusion = crowd_of_valid, _matrices_of_epoch(pair)
-            table = torch.cat([confusion, confusion.mean(dim=0, keepdim=True)]).to(log_f.dtype)
-            with torch.no_grad():
-                log_q = pair.objective.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)
-            scores["forecast"] = float((log_q.argmax(dim=1) == truth).float().mean())
-    return scores
+    """What the epoch is chosen by, and what else is measured after it."""
+    return pair.objective.score_epoch(pair.classifier, features, job, pair.tally)
 
 
 def _scores_of_epochs(state: TrainingState) -> list[float]:
     """What the epochs so far are compared by; where nothing is held out, the loss."""
     return [row.get("accuracy", row.get("held_out", -row["loss"])) for row in state.history]
-
-
-def _matrices_of_epoch(pair: _Pair) -> Tensor:
-    """The workers' matrices (M, K, K), counted in training where the method has none."""
-    confusion = pair.objective.confusion()
-    if confusion is None and pair.tally is not None:
-        confusion = smooth_rows(pair.tally)
-    assert confusion is not None  # noqa: S101 (the tally is kept where a method has no matrices)
-    return confusion.detach()
-
-
-def _held_out_log_probability(pair: _Pair, log_f: Tensor, crowd: Crowd) -> float:
-    """Mean log-probability of labels through the workers' matrices."""
-    confusion = _matrices_of_epoch(pair)
-    said = confusion.to(log_f.dtype)[crowd.worker, :, crowd.label]
-    chance = (log_f.exp()[crowd.task] * said).sum(dim=1).clamp(min=SMALLEST)
-    return float(chance.log().mean())
 
 
 def _optimiser(pair: _Pair, plan: TrainingPlan, device: torch.device) -> torch.optim.Optimizer:

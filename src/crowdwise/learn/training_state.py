@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from crowdwise.learn.batches import Crowd
+    from crowdwise.learn.batches import Crowd, TrainingData
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
-    from crowdwise.learn.objective import Objective
+    from crowdwise.learn.objective import TrainingObjective
 
 __all__ = ["TrainingJob", "TrainingPlan", "TrainingState", "ValidationSet"]
 
@@ -100,11 +100,11 @@ class TrainingJob:
     """What to train on: the classifier and the objective, features, labels, and what to choose the epoch by."""
 
     classifier: Classifier
-    objective: Objective
+    objective: TrainingObjective
     features: Features
-    crowd: Crowd
-    tasks: Tensor  # positions of the training tasks
-    held_crowd: Crowd | None = None  # labels of tasks held out
+    crowd: TrainingData
+    tasks: Tensor  # positions of the training tasks; of the answers, where an epoch goes through answers
+    held_crowd: TrainingData | None = None  # labels of tasks held out, or answers
     held_tasks: Tensor | None = None
     valid: ValidationSet | None = None
 

@@ -59,7 +59,8 @@ def class_separation(f: FloatArray) -> float:
     of classes.
     """
     shares = np.maximum(f.mean(axis=0), 1e-12)
-    return float(np.linalg.eigvalsh(f.T @ f / len(f) / np.sqrt(np.outer(shares, shares)))[0])
+    least = np.linalg.eigvalsh(f.T @ f / len(f) / np.sqrt(np.outer(shares, shares)))[0]
+    return max(float(least), 0.0)  # which rounding takes below 0
 
 
 def find_unanchored(f: FloatArray, confusion: FloatArray, said: IntArray) -> list[int]:

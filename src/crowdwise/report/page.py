@@ -12,13 +12,6 @@ flagged and the busiest, the map draws some thousand, and of the tasks only the 
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-import math
-import re
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +26,17 @@ from crowdwise.report.audit_page import tables
 from crowdwise.report.audit_page.audit_view import AuditView
 from crowdwise.report.audit_page.charts import CONFIG, audit_charts
 from crowdwise.report.display_names import display_name
+from crowdwise.report.page_parts import (
+    bundle_vega,
+    content_security_policy,
+    escaped_json,
+    load_template,
+    read_asset,
+    rename_svg_ids,
+)
 from crowdwise.report.task_items import PictureBudget, read_items
 
 try:
-    import altair as alt
-    import jinja2
     import vl_convert
     from markupsafe import Markup
 except ModuleNotFoundError as error:
@@ -102,8 +101,8 @@ def make_report(
     tasks = tables.disputed_task_rows(portrait)
     shows = [] if table is None else tables.task_items(portrait, table, room)
     drawn = _draw_charts(portrait, score)
-    styles, script = _read_asset("page.css"), _read_asset("page.js")
-    bundle = _bundle_vega()
+    styles, script = read_asset("page.css"), read_asset("page.js")
+    bundle = bundle_vega()
     data = {
         "charts": {name: chart for name, (chart, _) in drawn.items()},
         "config": CONFIG,
@@ -114,10 +113,10 @@ def make_report(
                       for at, (row, item) in enumerate(zip(tasks, shows, strict=True))] if shows else tasks,
         },
     }  # fmt: skip
-    return _load_template().render(
+    return load_template("page.html").render(
         fact=FACT,
         title=display_name(title, 200) if title else f"Audit of {format_count(audit.labels.n_workers, 'worker')}",
-        policy=_content_security_policy(bundle, script),
+        policy=content_security_policy(bundle, script),
         styles=Markup(styles),  # noqa: S704
         bundle=Markup(bundle),  # noqa: S704
         script=Markup(script),  # noqa: S704
@@ -156,82 +155,6 @@ def make_report(
     )
 
 
-# ---- what holds the page together -------------------------------------------------------------------------
-
-
-def escaped_json(value: Any) -> str:
-    r"""JSON that no parser of HTML takes for anything else; what is not a number becomes null.
-
-    >>> escaped_json({"name": "</script><b>", "skill": math.nan})
-    '{"name":"\\u003c/script\\u003e\\u003cb\\u003e","skill":null}'
-    """
-    text = json.dumps(_json_value(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for letter in "<>&\u2028\u2029":
-        text = text.replace(letter, f"\\u{ord(letter):04x}")
-    return text
-
-
-def _json_value(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(name): _json_value(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_json_value(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _read_asset(name: str) -> str:
-    return (resources.files("crowdwise.report") / "templates" / name).read_text(encoding="utf-8").strip()
-
-
-@cache
-def _load_template() -> jinja2.Template:
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["percent"] = _format_percent
-    environment.filters["score"] = lambda value: "–" if math.isnan(value) else f"{value:.3f}"
-    environment.filters["chance"] = _format_p_value
-    return environment.from_string(_read_asset("page.html"))
-
-
-def _format_percent(share: float) -> str:
-    """A share to a tenth of a percent; 100 % only where that is so.
-
-    >>> _format_percent(0.1234), _format_percent(0.99996), _format_percent(1.0)
-    ('12.3%', '>99.9%', '100.0%')
-    """
-    if math.isnan(share):
-        return "–"
-    return ">99.9%" if 0.9995 <= share < 1 else f"{share:.1%}"
-
-
-def _format_p_value(p_value: float) -> str:
-    """A p-value in words.
-
-    >>> _format_p_value(0.034), _format_p_value(0.00002)
-    ('3.4 in 100', 'less than 1 in 1,000')
-    """
-    if math.isnan(p_value):
-        return "not known"
-    return "less than 1 in 1,000" if p_value < 0.001 else f"{100 * p_value:.2g} in 100"
-
-
-@cache
-def _bundle_vega() -> str:
-    """Vega, Vega-Lite and Vega-Embed in one script."""
-    version = alt.SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
-    code: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", version)
-    if re.search(r"</script|<!--", code, re.IGNORECASE) or "\r" in code:
-        raise InputError("The charts' script cannot be put into a page. Install another version of vl-convert-python.")
-    return code
-
-
-def _content_security_policy(*scripts: str) -> str:
-    """Nothing is loaded, and these scripts alone are run; styles may be inline, as Vega's tooltips are."""
-    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
-    allowed = " ".join(f"'sha256-{each}'" for each in hashes)
-    rest = "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-    return f"default-src 'none'; script-src {allowed}; {rest}"
-
-
 # ---- charts -----------------------------------------------------------------------------------------------
 
 
@@ -244,15 +167,5 @@ def _draw_charts(portrait: AuditView, score: ConsensusScore | None) -> dict[str,
     for name, chart in made.items():
         spec = chart.to_dict()
         picture = vl_convert.vegalite_to_svg(spec, config=CONFIG)
-        found[name] = spec | {"width": "container"}, _rename_svg_ids(picture, name)
+        found[name] = spec | {"width": "container"}, rename_svg_ids(picture, name)
     return found
-
-
-def _rename_svg_ids(picture: str, name: str) -> str:
-    """The picture with ids of its own, since a page holds several; Vega counts them on from chart to chart."""
-    ids = dict.fromkeys(re.findall(r'\bid="([\w-]+)"', picture))
-    for number, each in enumerate(ids):
-        picture = picture.replace(f'id="{each}"', f'id="{name}-{number}"').replace(
-            f"url(#{each})", f"url(#{name}-{number})"
-        )
-    return picture

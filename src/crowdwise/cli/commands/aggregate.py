@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from crowdwise.cli import console_tables, fitted_model_output, kind_output, output_files
+from crowdwise.cli.answer_files import KindAnswers, read_labels_or_answers
 from crowdwise.cli.fitted_model_output import (
     FittedResult,
     expected_wrong_facts,
@@ -25,7 +26,7 @@ from crowdwise.cli.label_files import LabelFiles, announce_compilation, read_fil
 from crowdwise.cli.options import ColumnOptions, ConsensusOptions, Json, Labels, build_option_arguments, make_option
 from crowdwise.cli.terminal_names import escape_unprintable, quote_command
 from crowdwise.cli.write_back import find_written_format, write_consensus_back
-from crowdwise.labels.errors import InputError, NumericLabelsError, OtherKindError, listing, quote
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.source_location import format_count
 
 if TYPE_CHECKING:
@@ -146,25 +147,9 @@ def aggregate(
         return json or out == "-"
 
     with use_engine(options.engine):
-        try:
-            read = read_files(files)
-        except OtherKindError as other:
-            kind_output.aggregate_answers(
-                other.kind, other.opened, files, options, place=place, print_result=print_for_programs
-            )
-            return
-        except NumericLabelsError as error:
-            if not kind_output.can_be_opened_twice(files):
-                raise
-            kind_output.aggregate_answers(
-                "values",
-                files.opened,
-                files,
-                options,
-                place=place,
-                print_result=print_for_programs,
-                notes=[f"Read as values; --kind labels for classes. {str(error).partition('. If they are')[0]}."],
-            )
+        read = read_labels_or_answers(files, read_files)
+        if isinstance(read, KindAnswers):
+            kind_output.aggregate_answers(read, files, options, place=place, print_result=print_for_programs)
             return
         if options.write_dpo is not None:
             raise InputError("--write-dpo takes comparisons, and these are labels. Leave it out.")

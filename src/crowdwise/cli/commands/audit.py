@@ -10,8 +10,10 @@ from rich.padding import Padding
 from rich.text import Text
 
 from crowdwise.cli import console_tables, output_files
+from crowdwise.cli.answer_files import KindAnswers, read_labels_or_answers
 from crowdwise.cli.fitted_model_output import expected_wrong_facts
-from crowdwise.cli.label_files import LabelFiles
+from crowdwise.cli.kind_audit import print_audit_of_kind
+from crowdwise.cli.label_files import LabelFiles, read_timed_files
 from crowdwise.cli.options import AuditOptions, Json, Labels, TimedColumnOptions
 from crowdwise.cli.run_audit_command import run_audit
 from crowdwise.cli.terminal_names import display_name, escape_unprintable, quote_command
@@ -62,7 +64,11 @@ def audit(
             raise InputError("--json and --prune-to - would both go to standard output. Write the labels to a file.")
     files = LabelFiles(labels, columns)
     with use_engine(options.engine):
-        timed, found, items = run_audit(files, options)
+        timed = read_labels_or_answers(files, read_timed_files)
+        if isinstance(timed, KindAnswers):
+            print_audit_of_kind(timed, files, options, prune_to=prune_to, details=details, json=json)
+            return
+        found, items = run_audit(files, timed, options)
     pruned = None
     if prune_to is not None:
         kept, pruned = prune(timed.labels, found.findings)

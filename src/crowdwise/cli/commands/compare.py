@@ -9,7 +9,9 @@ import typer
 from rich.text import Text
 
 from crowdwise.cli import console_tables, output_files
+from crowdwise.cli.answer_files import KindAnswers, read_labels_or_answers
 from crowdwise.cli.fitted_model_output import note_missing_structure, print_notes_section, print_notes_to_stderr
+from crowdwise.cli.kind_comparison import print_comparison_of_answers
 from crowdwise.cli.label_files import LabelFiles, announce_compilation, read_files
 from crowdwise.cli.options import ColumnOptions, Engine, Json, Labels
 from crowdwise.cli.terminal_names import escape_unprintable, quote_command
@@ -50,7 +52,10 @@ def compare(
     files = LabelFiles(labels, columns)
     named = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
     with use_engine(engine):
-        read = read_files(files)
+        read = read_labels_or_answers(files, read_files)
+        if isinstance(read, KindAnswers):
+            print_comparison_of_answers(read, files, named, folds=folds, truth=truth, seed=seed, json=json)
+            return
         announce_compilation(read)
         print_notes_to_stderr(note_missing_structure(named or [], "crowdwise aggregate --{}"))
         comparison = compare_methods(read, named, folds=folds, truth=files.open_side_table(truth), random_state=seed)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from crowdwise.cli import console_tables, kind_output, output_files
+from crowdwise.cli.answer_files import find_kind_of_files
 from crowdwise.cli.export_output import export_facts, print_export
 from crowdwise.cli.label_files import LabelFiles, collect_warnings, describe_files
 from crowdwise.cli.options import ColumnOptions, Duplicates, Json, Labels, OnDuplicate
@@ -39,7 +40,7 @@ def describe(labels: Labels, *, json: Json = False, columns: DescribedColumns) -
         if json:
             output_files.print_json(facts)
         return
-    kind = kind_output.find_kind_of_files(files)
+    kind = find_kind_of_files(files)
     if kind is not None:
         _describe_other_kind(kind, files, facts | {"warnings": notes}, json=json)
         return

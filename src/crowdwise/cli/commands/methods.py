@@ -37,19 +37,21 @@ def methods(
 
     from crowdwise import registry
 
-    if kind is not None and kind is not LabelKind.labels:
+    if kind is not None and kind is not LabelKind.labels and not learn:
         _list_methods_of_kind(kind.value, long=long, json=json)
         return
 
     # Learners are listed on request alone: their classes come with torch, which takes seconds to import.
-    entries: Sequence[Any] = registry.learners() if learn else registry.methods()
+    entries: Sequence[Any] = registry.methods()
+    if learn:
+        entries = registry.learners(kind.value if kind is not None else "labels")
     if sys.flags.optimize > 1:
         note = "What methods assume, and their papers, are in docstrings, which Python leaves out with -OO."
         fitted_model_output.print_notes_to_stderr([note])
     if json:
         output_files.print_json([asdict(entry) for entry in entries])
         return
-    _print_page(entries, learn=learn, long=long)
+    _print_page(entries, learn=learn, long=long, kind=None if kind is None else kind.value)
 
 
 def _list_methods_of_kind(name: str, *, long: bool, json: bool) -> None:
@@ -69,19 +71,26 @@ def _list_methods_of_kind(name: str, *, long: bool, json: bool) -> None:
     _print_table(console, entries)
 
 
-def _print_page(entries: Sequence[Method] | Sequence[LearnerEntry], *, learn: bool, long: bool) -> None:
+def _print_page(
+    entries: Sequence[Method] | Sequence[LearnerEntry], *, learn: bool, long: bool, kind: str | None
+) -> None:
     """The methods that take labels alone, or those that learn: what each assumes and where it was published."""
     console = console_tables.open_console()
-    room = "From features and labels (crowdwise train)" if learn else "From labels alone (crowdwise aggregate)"
+    room = (
+        f"From features and {kind or 'labels'} (crowdwise train)"
+        if learn
+        else "From labels alone (crowdwise aggregate)"
+    )
     console_tables.print_heading(console, room)
     if long:
         _print_in_full(console, entries)
         return
     _print_table(console, entries)
-    command = "crowdwise methods --learn" if learn else "crowdwise methods"
+    command = f"crowdwise methods --learn{f' --kind {kind}' if kind else ''}" if learn else "crowdwise methods"
     steps = [("When each method fails:", f"{command} --long")]
     if learn:
-        steps.append(("Use one:", "crowdwise train --features X.npz --labels labels.csv --method trace"))
+        name = next(entry.slug for entry in entries if getattr(entry, "is_default", False))
+        steps.append(("Use one:", f"crowdwise train --features X.npz --labels labels.csv --method {name}"))
     else:
         steps.append(("Use one:", "crowdwise aggregate labels.csv --method majority-vote"))
         steps.append(("Methods that learn a classifier from features and labels:", "crowdwise methods --learn"))

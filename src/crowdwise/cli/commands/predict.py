@@ -11,6 +11,7 @@ from rich.text import Text
 
 from crowdwise.cli import console_tables, fitted_model_output, output_files
 from crowdwise.cli.fitted_model_output import note_names_escaped_in_csv, read_scoring_truth
+from crowdwise.cli.kind_training import predict_rows
 from crowdwise.cli.label_files import LabelFiles, read_files
 from crowdwise.cli.options import (
     ColumnOptions,
@@ -99,7 +100,15 @@ def predict(
         outer=outer,
     )
     files = LabelFiles(labels, columns) if labels else None
-    result = _predict_tasks(_load_learner(model), features, files, truth, image_size)
+    loaded = _load_learner(model)
+    if hasattr(loaded, "n_outputs_"):  # of answers that are no classes
+        table = predict_rows(loaded, features, image_size, {"--labels": labels, "--truth": truth})
+        if json:
+            output_files.print_json({"method": loaded.slug, "predictions": table.to_pylist()})
+        if not json or out != "-":
+            output_files.output_csv(table, out)
+        return
+    result = _predict_tasks(loaded, features, files, truth, image_size)
     if not json or out != "-":
         output_files.output_csv(result.table, out)
     if json:

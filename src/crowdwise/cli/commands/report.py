@@ -9,10 +9,13 @@ import typer
 from rich.text import Text
 
 from crowdwise.cli import console_tables, output_files
-from crowdwise.cli.label_files import LabelFiles
+from crowdwise.cli.answer_files import KindAnswers, read_labels_or_answers
+from crowdwise.cli.kind_audit import make_page_of_kind
+from crowdwise.cli.label_files import LabelFiles, read_timed_files
 from crowdwise.cli.options import AuditOptions, Labels, TimedColumnOptions
 from crowdwise.cli.run_audit_command import run_audit
 from crowdwise.cli.terminal_names import escape_unprintable
+from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
@@ -49,9 +52,37 @@ def report(
             raise typer.BadParameter("--out and --charts have the same name; one is a file, the other a folder")
     check_installed()
     with use_engine(options.engine):
-        timed, found, items = run_audit(LabelFiles(labels, columns), options)
+        files = LabelFiles(labels, columns)
+        timed = read_labels_or_answers(files, read_timed_files)
+        if isinstance(timed, KindAnswers):
+            _report_answers(timed, options, out, charts=charts, compare=compare, title=title)
+            return
+        found, items = run_audit(files, timed, options)
         league = compare_methods(timed.labels, truth=found.truth, random_state=options.seed) if compare else None
     write_page(found, out, charts, league=league, title=title, items=items)
+
+
+def _report_answers(
+    read: KindAnswers, options: AuditOptions, out: str, *, charts: str | None, compare: bool, title: str | None
+) -> None:
+    """The page of answers that are no classes."""
+    if charts is not None or compare:
+        option = "--charts" if charts is not None else "--compare"
+        raise InputError(f"The page of {read.kind.name} takes no {option}. Leave it out.")
+    page, n_findings = make_page_of_kind(read, options, title)
+    if out == "-":
+        print(page)
+        return
+    output_files.write_text(page, Path(out))
+    _say_where(out, n_findings)
+
+
+def _say_where(out: str, n_findings: int) -> None:
+    console = console_tables.open_console()
+    console_tables.print_paragraph(
+        console, f"{n_findings:,} finding{'' if n_findings == 1 else 's'}. Open this page in a browser:"
+    )
+    console.print(Text(f"  {escape_unprintable(out)}", style="cyan"), soft_wrap=True)
 
 
 def check_installed() -> None:
@@ -73,12 +104,8 @@ def write_page(found: Audit, out: str, charts: str | None = None, **more: Any) -
     if out == "-":
         print(page)
         return
-    console = console_tables.open_console()
-    number = len(found.findings)
-    console_tables.print_paragraph(
-        console, f"{number:,} finding{'' if number == 1 else 's'}. Open this page in a browser:"
-    )
-    console.print(Text(f"  {escape_unprintable(out)}", style="cyan"), soft_wrap=True)
+    _say_where(out, len(found.findings))
     if names:
+        console = console_tables.open_console()
         console_tables.print_paragraph(console, f"Charts, each as SVG and PNG ({', '.join(names)}):")
         console.print(Text(f"  {escape_unprintable(charts)}", style="cyan"), soft_wrap=True)

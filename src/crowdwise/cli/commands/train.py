@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from crowdwise.cli import console_tables, fitted_model_output, output_files
+from crowdwise.cli import console_tables, fitted_model_output, kind_training, output_files
 from crowdwise.cli.fitted_model_output import FittedResult, note_names_escaped_in_csv, read_scoring_truth
 from crowdwise.cli.label_files import LabelFiles, collect_warnings, read_files
 from crowdwise.cli.options import ColumnOptions, Engine, Features, ImageSize, Json, build_option_arguments, make_option
 from crowdwise.cli.stop_signals import explain_stop
 from crowdwise.cli.terminal_names import escape_unprintable, quote_command
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.errors import InputError, OtherKindError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,7 +37,10 @@ class TrainOptions:
     """The features, the method and how it is trained."""
 
     features: Features
-    method: Annotated[str, make_option("See `crowdwise methods --learn`.", "SLUG")] = "trace"
+    method: Annotated[
+        str | None,
+        make_option("See `crowdwise methods --learn`; trace, or what suits the kind of answers, if left out.", "SLUG"),
+    ] = None
     truth: Annotated[str | None, make_option("True labels (task, label) to score the result with.", "FILE")] = None
     image_size: ImageSize = None
     network: Annotated[
@@ -103,9 +106,7 @@ class TrainResult(FittedResult):
     @property
     def network_name(self) -> str:
         """Name of the network."""
-        from crowdwise.learn.networks import default_network
-
-        return str(self.model.network or default_network(self.model.shape_))
+        return _network_name(self.model)
 
     @property
     def best_scores(self) -> dict[str, float]:
@@ -157,9 +158,14 @@ def train(
     place = None if out is None else output_files.check_results(out, results, given)
     if options.checkpoint is not None:
         output_files.check_folder(options.checkpoint, "--checkpoint")
+    files = LabelFiles(labels, columns)
+    result: TrainResult | kind_training.KindTrainResult
     with use_engine(options.engine):
         try:
-            result = _fit_learner(LabelFiles(labels, columns), options)
+            try:
+                result = _fit_learner(files, options)
+            except OtherKindError as other:
+                result = kind_training.train_answers(other.kind, other.opened, files, options)
         except (KeyboardInterrupt, SystemExit) as stopped:
             raise explain_stop(stopped, _say_how_to_go_on(stopped, options)) from stopped
     if place is not None:
@@ -167,8 +173,11 @@ def train(
     if json:
         output_files.print_json(result.to_json_dict())
         fitted_model_output.print_notes_to_stderr(result.notes)
-    else:
+    elif isinstance(result, TrainResult):
         _print_page(result, place)
+    else:
+        command, new = options.command(files), options.example_features_name
+        kind_training.print_training_page(result, _network_name(result.model), command, new, place)
 
 
 # ---- fit --------------------------------------------------------------------------------------------------
@@ -179,7 +188,10 @@ def _fit_learner(files: LabelFiles, options: TrainOptions) -> TrainResult:
     from crowdwise.audit.consensus_scores import score_posterior
     from crowdwise.registry import learner
 
-    entry = learner(options.method)  # says how to install torch, where it is not
+    # Says how to install torch, where it is not.
+    entry = kind_training.find_learner("labels", None) if options.method is None else learner(options.method)
+    if entry.kind != "labels":  # the method tells what the answers are
+        raise OtherKindError(f"{entry.slug} learns from {entry.kind}.", entry.kind, files.files)
     model = _make_learner(entry, options)
     from crowdwise.learn.alignment import align_to_rows
     from crowdwise.learn.diagnosis import diagnose_fit
@@ -191,7 +203,7 @@ def _fit_learner(files: LabelFiles, options: TrainOptions) -> TrainResult:
     answers = align_to_rows(labels, features)
     valid = _read_validation(options)
     codes, notes = (None, []) if options.truth is None else read_scoring_truth(options.truth, answers, files)
-    if options.method != entry.slug:
+    if options.method not in (None, entry.slug):
         notes.append(f"The learner {options.method} is called {entry.slug} now. Use --method {entry.slug}.")
     started = time.perf_counter()
     _, warned = collect_warnings(NotIdentifiable, lambda: model.fit(features, answers, valid=valid))
@@ -202,6 +214,12 @@ def _fit_learner(files: LabelFiles, options: TrainOptions) -> TrainResult:
     scores = {} if codes is None else score_posterior(consensus, model.posterior_, answers.classes, codes)
     found = {"labels": answers, "model": model, "consensus": consensus, "workers": workers}
     return TrainResult(files=files, options=options, seconds=seconds, scores=scores, notes=notes, **found)
+
+
+def _network_name(model: Any) -> str:
+    from crowdwise.learn.networks import default_network
+
+    return str(model.network or default_network(model.shape_))
 
 
 def _make_learner(entry: LearnerEntry, options: TrainOptions) -> Any:

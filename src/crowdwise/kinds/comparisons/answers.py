@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from crowdwise.kinds.answer_table import open_table
-from crowdwise.kinds.answers import PairAnswers, code_column, names_or_numbers
+from crowdwise.kinds.answers import PairAnswers
 from crowdwise.kinds.comparisons.outcome_words import OUTCOMES, read_outcomes
-from crowdwise.kinds.comparisons.pair_graph import PairGraph, find_repeated
 from crowdwise.kinds.comparisons.prompts import read_items, split_names
 from crowdwise.labels.columns import Columns, candidates
-from crowdwise.labels.errors import InputError, InputWarning, listing, quote
+from crowdwise.labels.crowd_labels import CrowdLabels
+from crowdwise.labels.errors import InputError, InputWarning
 from crowdwise.labels.read import open_source
-from crowdwise.labels.source_location import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from crowdwise.labels.types import Duplicates, IntArray, TableKind
 
@@ -83,38 +81,26 @@ class Comparisons(PairAnswers):
         outcome
             1 where the left item was found better, -1 for the right one, 0 for a tie.
         """
-        names = names_or_numbers(items, "item"), names_or_numbers(workers, "worker")
-        codes = {
-            "worker": code_column(worker, names[1], "worker"),
-            "left": code_column(left, names[0], "item"),
-            "right": code_column(right, names[0], "item"),
-        }
-        said = np.asarray(outcome)
-        sizes = {name: each.size for name, each in codes.items()} | {"outcome": said.size}
-        if len(set(sizes.values())) > 1:
-            shown = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
-            raise InputError(f"worker, left, right and outcome must have the same length; they have: {shown}.")
+        columns = cls._code_pairs(worker, left, right, items, workers, outcome=outcome)
+        said = columns["outcome"]
         if not np.isin(said, (-1, 0, 1)).all():
             raise InputError("outcome must be 1 (left is better), -1 (right is better) or 0 (tie) in every answer.")
-        made = cls(
-            **codes,
-            outcome=said.astype(np.int8),
-            items=names[0],
-            workers=names[1],
-            sided=bool(sided),
-            table_kind=table_kind,
-        )
-        return made._checked(on_duplicate)
+        columns["outcome"] = said.astype(np.int8)
+        made = cls(**columns, sided=bool(sided), table_kind=table_kind)
+        return made._checked(on_duplicate, ordered=made.sided)
 
     @property
     def has_ties(self) -> bool:
         """Whether an answer is a tie."""
         return bool((self.outcome == 0).any())
 
-    @cached_property
-    def graph(self) -> PairGraph:
-        """The pairs of items that were compared, and the groups of items that comparisons join."""
-        return PairGraph.of(self.left, self.right, self.n_items)
+    def to_labels(self) -> CrowdLabels:
+        """Every pair as a task, whose classes say which of its items is better, the first or the second by position."""
+        better = np.where(self.left < self.right, self.outcome, -self.outcome)
+        return CrowdLabels.from_codes(
+            self.graph.pair, self.worker, 1 - better.astype(np.int64), tasks=self.graph.n_pairs,
+            workers=self.workers, classes=["first", "tie", "second"], on_duplicate="first",
+        )  # fmt: skip
 
     def _said_columns(self) -> dict[str, Any]:
         return {"label": pa.array(OUTCOMES).take(pa.array(1 - self.outcome.astype(np.int64)))}
@@ -131,40 +117,6 @@ class Comparisons(PairAnswers):
             columns["prompt"] = prompt.take(pa.array(self.left))
         columns |= {name: items.take(pa.array(codes)) for name, codes in names.items()}
         return native_table(columns | ({} if plain else self._said_columns()), self.table_kind)
-
-    def _checked(self, on_duplicate: Duplicates, place: Callable[[int], str] | None = None) -> Comparisons:
-        """The same, if no item is compared with itself, with repeated answers refused or left out."""
-        if on_duplicate not in ("error", "first", "last", "all"):
-            raise InputError(f"on_duplicate is {quote(on_duplicate)}; it must be 'error', 'first', 'last' or 'all'.")
-        where = place or (lambda row: f"row {row}")
-        itself = np.flatnonzero(self.left == self.right)
-        if itself.size:
-            names = self.items.take(pa.array(self.left[itself[:5]])).to_pylist()
-            shown = "; ".join(f"{quote(name)} ({where(int(row))})" for name, row in zip(names, itself, strict=False))
-            raise InputError(
-                f"Left and right are the same item in {format_count(itself.size, 'answer')}: {shown}. "
-                "Remove those rows: an item cannot be compared with itself."
-            )
-        if on_duplicate == "all":
-            return self
-        later, earlier = find_repeated(self.worker, self.left, self.right, ordered=self.sided)
-        if not later.size:
-            return self
-        if on_duplicate == "error":
-            shown = "; ".join(
-                f"worker {quote(self.workers[int(self.worker[row])].as_py())} on "
-                f"{listing(self.items.take(pa.array([self.left[row], self.right[row]])).to_pylist())} "
-                f"({where(int(row))})"
-                for row in later[:5]
-            )
-            raise InputError(
-                f"Some answers repeat an earlier one of the same worker about the same pair ({later.size:,} in all): "
-                f"{shown}. Choose what to keep with on_duplicate: 'first', 'last', or 'all' to count each answer (on "
-                "the command line --on-duplicate)."
-            )
-        kept = np.ones(self.n_answers, np.bool_)
-        kept[later if on_duplicate == "first" else earlier] = False
-        return self.keep(kept)
 
 
 def read_comparisons(
@@ -242,7 +194,7 @@ def read_comparisons(
         sided=sided,
         table_kind=table.table_kind,
     )
-    made = made._checked(on_duplicate, table.place)
+    made = made._checked(on_duplicate, table.place, ordered=sided)
     if "prompt" not in table:
         _warn_of_groups(made)
     return made

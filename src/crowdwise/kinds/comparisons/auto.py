@@ -17,7 +17,7 @@ from crowdwise.kinds.comparisons.bradley_terry import BradleyTerry
 from crowdwise.kinds.comparisons.crowd_bt import CrowdBt
 from crowdwise.kinds.comparisons.model import ComparisonModel
 from crowdwise.kinds.comparisons.worker_slope import WorkerSlope
-from crowdwise.kinds.held_out import held_out_folds
+from crowdwise.kinds.held_out import held_out_folds, keep_unless_better
 from crowdwise.kinds.model import Found
 from crowdwise.labels.table_output import native_table
 
@@ -90,20 +90,10 @@ class AutoComparisons(HeldOutChoice):
                 model._remember(seen, model._fit(seen, gold))
                 scores.append(model._log_density(hidden))
             means = np.array([each.mean() for each in scores])
-            chosen = _choose(scores)
+            chosen = keep_unless_better(scores)
         best = CANDIDATES[chosen]()._fit(answers, gold)
         best.arrays.update(chosen=np.array([chosen]), held_out=means)
         return Found(best.arrays, best.objective, best.n_iter, best.converged)
 
     def _reliability(self, level: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         return CANDIDATES[int(self.chosen_[0])]._reliability(self, level)
-
-
-def _choose(scores: list[FloatArray]) -> int:
-    """The first candidate, unless a later one gains more than a standard error."""
-    best = 0
-    for number in range(1, len(scores)):
-        gain = scores[number] - scores[best]
-        if gain.mean() > gain.std() / np.sqrt(max(gain.size, 1)):
-            best = number
-    return best

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import expit, logit, ndtr, ndtri
 
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
+from crowdwise.kinds.agreement import Agreement, signed_agreement
 from crowdwise.kinds.comparisons.answers import Comparisons, read_comparisons
 from crowdwise.kinds.comparisons.likelihood import Parameters, answer_probabilities
-from crowdwise.kinds.comparisons.pair_graph import PairGraph
 from crowdwise.kinds.comparisons.posterior_mode import find_mode, objective_of_known_answers
 from crowdwise.kinds.comparisons.prompts import split_names
 from crowdwise.kinds.comparisons.uncertainty import find_variances
 from crowdwise.kinds.item_scores import align_item_scores, beta_share, rank_in_groups
 from crowdwise.kinds.model import Found, KindModel, check_level
+from crowdwise.kinds.pair_graph import PairGraph
 from crowdwise.labels.table_output import native_table
 from crowdwise.labels.vocabulary import positions
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["ComparisonModel", "arrays_of"]
 
 TINY = 1e-12
+LEAST_LEAN = 0.2  # how much more often a worker takes one side of even pairs than the other, for it to matter
 
 
 class ComparisonModel(KindModel[Comparisons]):
@@ -266,6 +269,17 @@ class ComparisonModel(KindModel[Comparisons]):
         shares = answer_probabilities(x + bias, expit(known.quality[worker]), known.tie)
         chosen = np.choose(1 - answers.outcome.astype(np.intp), shares)
         return np.log(np.maximum(chosen, SMALLEST))
+
+    def _agreement(self, answers: Comparisons) -> Agreement:
+        at = positions(answers.items, self._names["items"])
+        known = (at >= 0) & (self.answers_per_item_[at] > 0)
+        score = np.where(known, self.score_[at], np.nan)
+        expected = np.tanh((score[answers.left] - score[answers.right]) / 2)
+        question, said = answers.pair_keys, answers.outcome.astype(np.float64)
+        if not answers.sided:  # winners and losers: nothing is known of sides, and all outcomes are alike
+            return Agreement(answers.worker, question, np.where(np.isfinite(expected), said, np.nan), expected)
+        found = signed_agreement(answers.worker, question, said, expected, answers.n_workers)
+        return replace(found, sides=("prefers the right", "prefers the left"), least_lean=LEAST_LEAN)
 
 
 def arrays_of(found: Estimate) -> dict[str, FloatArray]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from crowdwise.kinds.comparisons.answers import Comparisons
 from crowdwise.kinds.comparisons.likelihood import choice_shares
+from crowdwise.kinds.simulated_truth import given_truth
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray
@@ -47,6 +48,7 @@ def simulate_comparisons(
     bias: float = 0.3,
     adversaries: float = 0.0,
     ties: float = 0.3,
+    scores: Any = None,
     random_state: int = 0,
 ) -> SimulatedComparisons:
     """Scores of items drawn from a normal distribution, and which of two random items workers find better.
@@ -61,10 +63,12 @@ def simulate_comparisons(
         Share of the workers whose slope is turned into its opposite.
     ties
         Davidson's ν: of two equal items a tie is found with odds of ν to 2; 0 for no ties.
+    scores
+        True scores of the items (N,), where they are not to be drawn.
     """
     generator = np.random.default_rng(random_state)
     score = generator.normal(0, spread, n_items)
-    score -= score.mean()
+    score = score - score.mean() if scores is None else given_truth(scores, n_items, "scores")
     slopes, biases = 1 + slope * generator.normal(size=n_workers), bias * generator.normal(size=n_workers)
     slopes[generator.permutation(n_workers)[: round(adversaries * n_workers)]] *= -1
     worker = np.repeat(np.arange(n_workers), answers_per_worker)

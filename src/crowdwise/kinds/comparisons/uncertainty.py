@@ -23,8 +23,8 @@ from crowdwise.kinds.fisher_scoring import solve_by_conjugate_gradients
 
 if TYPE_CHECKING:
     from crowdwise.kinds.comparisons.likelihood import Parameters
-    from crowdwise.kinds.comparisons.pair_graph import PairGraph
     from crowdwise.kinds.comparisons.posterior_mode import Objective
+    from crowdwise.kinds.pair_graph import PairGraph
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = [

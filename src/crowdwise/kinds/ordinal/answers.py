@@ -12,7 +12,7 @@ from crowdwise.kinds.answer_table import open_table
 from crowdwise.kinds.answers import TaskAnswers, code_column, names_or_numbers
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
-from crowdwise.labels.vocabulary import as_vocabulary, positions
+from crowdwise.labels.vocabulary import as_text, as_vocabulary, positions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from crowdwise.kinds.answer_table import AnswerTable
     from crowdwise.labels.types import Duplicates, FloatArray, IntArray, TableKind
 
-__all__ = ["Grades", "encode_grades", "read_grades"]
+__all__ = ["Grades", "encode_grades", "order_grades", "read_grades"]
 
 NEEDS = "Grades need the columns task, worker and grade, and a row for each answer."
 MOST_CLASSES = 100
@@ -151,6 +151,16 @@ def encode_grades(table: AnswerTable, classes: pa.Array | None) -> tuple[IntArra
             f"{listing(classes.to_pylist())}. Name all classes, or remove those rows."
         )
     return there[encoded.codes].astype(np.int32), classes
+
+
+def order_grades(grades: Any, classes: pa.Array) -> IntArray:
+    """Positions of grades, given by name, among the classes; a grade that is none of them is refused."""
+    given = as_text(pa.array(grades if isinstance(grades, list) else np.asarray(grades)))
+    there = positions(given, as_text(classes))
+    if (there < 0).any():
+        strange = list(dict.fromkeys(given.take(pa.array(np.flatnonzero(there < 0))).to_pylist()))
+        raise InputError(f"There is no class {listing(strange[:5])}. There are {listing(classes.to_pylist())}.")
+    return there
 
 
 def read_grades(

@@ -105,7 +105,7 @@ class BinaryProblems(ThresholdModel):
     def _check(self) -> None:
         check_number("smoothing", self.smoothing, low=0, above=True)
 
-    def _fit(self, answers: Grades, gold: IntArray | None) -> Found:  # type: ignore[override]
+    def _fit(self, answers: Grades, gold: IntArray | None) -> Found:
         n_steps = answers.n_classes - 1
         rate = np.full((answers.n_workers, n_steps, 2), 0.5)
         above, share = np.empty((answers.n_tasks, n_steps)), np.empty(n_steps)

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from crowdwise.kinds.ordinal.answers import Grades
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["NORMAL", "PSEUDO_TASKS", "GradedResponse"]
+__all__ = ["NORMAL", "PSEUDO_TASKS", "GradedResponse", "ScoreModel", "cut_classes", "score_posterior"]
 
 NORMAL = np.exp(-(GRID**2) / 2) / np.exp(-(GRID**2) / 2).sum()
 PSEUDO_TASKS = 10.0  # tasks of the normal distribution that count beside those there are
@@ -117,6 +117,21 @@ class ScoreModel(ResponseModel):
     score_prior_: FloatArray
     cuts_: FloatArray
 
+    def _posterior(self, answers: Grades, worker: IntArray) -> FloatArray:
+        table = np.log(np.maximum(self._chances(), LEAST))
+        said = count_answers(answers, worker, len(table))
+        _, posterior = score_posterior(said, table, np.log(self.score_prior_))
+        return cut_classes(posterior, self.cuts_)
+
+    def _answer_probabilities(self, task: IntArray, worker: IntArray) -> FloatArray:
+        chances = self._chances()
+        found = np.empty((task.size, chances.shape[1]))
+        for first in range(0, task.size, 2**14):  # a table of K × 31 for each answer
+            part = slice(first, first + 2**14)
+            scores = np.where((task[part] >= 0)[:, None], self.score_posterior_[task[part]], self.score_prior_)
+            found[part] = np.einsum("eg,ekg->ek", scores, chances[worker[part]])
+        return found
+
 
 @estimator
 class GradedResponse(ScoreModel):
@@ -136,7 +151,7 @@ class GradedResponse(ScoreModel):
     max_iter: int = 300
     tol: float = 1e-5
 
-    def _fit(self, answers: Grades, gold: IntArray | None) -> Found:  # type: ignore[override]
+    def _fit(self, answers: Grades, gold: IntArray | None) -> Found:
         said = count_answers(answers, answers.worker, answers.n_workers)
         there, shape = answers.answers_per_worker > 0, (answers.n_workers, answers.n_classes, GRID.size)
         first = State(*start_workers(answers), NORMAL)
@@ -177,18 +192,3 @@ class GradedResponse(ScoreModel):
             **response_arrays(found.workers, found.crowd),
         }
         return Found(arrays, ended.objective, ended.n_iter, ended.converged)
-
-    def _posterior(self, answers: Grades, worker: IntArray) -> FloatArray:
-        table = np.log(np.maximum(self._chances(), LEAST))
-        said = count_answers(answers, worker, len(table))
-        _, posterior = score_posterior(said, table, np.log(self.score_prior_))
-        return cut_classes(posterior, self.cuts_)
-
-    def _answer_probabilities(self, task: IntArray, worker: IntArray) -> FloatArray:
-        chances = self._chances()
-        found = np.empty((task.size, chances.shape[1]))
-        for first in range(0, task.size, 2**14):  # a table of K × 31 for each answer
-            part = slice(first, first + 2**14)
-            scores = np.where((task[part] >= 0)[:, None], self.score_posterior_[task[part]], self.score_prior_)
-            found[part] = np.einsum("eg,ekg->ek", scores, chances[worker[part]])
-        return found

@@ -9,6 +9,7 @@ import pyarrow as pa
 from scipy.special import ndtri
 
 from crowdwise.fitting.saved_arrays import SavedArray
+from crowdwise.kinds.agreement import number_agreement
 from crowdwise.kinds.model import KindModel, check_level
 from crowdwise.kinds.ordinal.answers import Grades, grade_numbers, read_grades
 from crowdwise.kinds.ordinal.truth import align_true_grades
@@ -17,12 +18,14 @@ from crowdwise.labels.table_output import native_table
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
+    from crowdwise.kinds.agreement import Agreement
     from crowdwise.kinds.model import Found
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["GradeModel"]
+__all__ = ["GradeModel", "quantile_class"]
 
 FEW = 5.0  # answers of the crowd that count beside a worker's own in their error
+LEAST_LEAN = 0.25  # standard deviations of the consensus by which a worker is off to one side, for it to matter
 LEAST = 1e-12  # probability that an answer has at least
 
 
@@ -93,7 +96,7 @@ class GradeModel(KindModel[Grades]):
     def decide(self) -> IntArray:
         """Position of the consensus of each task (N,): the posterior's median, which errs by the fewest classes."""
         self._check_fitted()
-        return _quantile(self.posterior_, 0.5)
+        return quantile_class(self.posterior_, 0.5)
 
     # ---- what a method gives ------------------------------------------------------------------------------
 
@@ -128,17 +131,20 @@ class GradeModel(KindModel[Grades]):
         matched: IntArray = there[answers.grade]
         return matched
 
-    def _predict_table(self, answers: Grades) -> Any:
-        known = Grades(
+    def _with_own_classes(self, answers: Grades) -> Grades:
+        """Answers whose grades are positions among the model's classes."""
+        return Grades(
             task=answers.task, worker=answers.worker, grade=self._match_classes(answers), tasks=answers.tasks,
             workers=answers.workers, classes=self._names["classes"], table_kind=answers.table_kind,
         )  # fmt: skip
-        posterior = self._posterior(known, self._positions_of_workers(answers))
+
+    def _predict_table(self, answers: Grades) -> Any:
+        posterior = self._posterior(self._with_own_classes(answers), self._positions_of_workers(answers))
         return self._table_of_grades(answers.tasks, posterior, answers.answers_per_task, 0.9)
 
     def _table_of_grades(self, tasks: Any, posterior: FloatArray, counts: IntArray, level: float) -> Any:
-        chosen, classes = _quantile(posterior, 0.5), self._names["classes"]
-        low, high = (_quantile(posterior, share) for share in ((1 - level) / 2, (1 + level) / 2))
+        chosen, classes = quantile_class(posterior, 0.5), self._names["classes"]
+        low, high = (quantile_class(posterior, share) for share in ((1 - level) / 2, (1 + level) / 2))
         columns = {
             "task": tasks,
             "label": classes.take(pa.array(chosen)),
@@ -156,8 +162,15 @@ class GradeModel(KindModel[Grades]):
         named = chances[np.arange(answers.n_answers), self._match_classes(answers)]
         return np.log(np.maximum(named, LEAST))
 
+    def _agreement(self, answers: Grades) -> Agreement:
+        at = positions(answers.tasks, self._names["tasks"])
+        known = (at >= 0) & (self.answers_per_task_[at] > 0)
+        expected = np.where(known, self.posterior_[at] @ np.arange(self.posterior_.shape[1]), np.nan)[answers.task]
+        grade = self._match_classes(answers).astype(np.float64)
+        return number_agreement(answers.worker, answers.task, grade, expected, answers.n_workers, LEAST_LEAN)
 
-def _quantile(posterior: FloatArray, share: float) -> IntArray:
+
+def quantile_class(posterior: FloatArray, share: float) -> IntArray:
     """The first class (N,) up to which the posterior has at least this share."""
     below = np.cumsum(posterior, axis=1) < share - 1e-12
     found: IntArray = np.minimum(below.sum(axis=1), posterior.shape[1] - 1)

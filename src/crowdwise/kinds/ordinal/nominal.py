@@ -59,7 +59,7 @@ class NominalDawidSkene(ConfusionModel):
     def _check(self) -> None:
         check_number("smoothing", self.smoothing, low=0)
 
-    def _fit(self, answers: Grades, gold: IntArray | None) -> Found:  # type: ignore[override]
+    def _fit(self, answers: Grades, gold: IntArray | None) -> Found:
         labels = answers.to_labels()
         known = None
         if gold is not None:

@@ -152,7 +152,7 @@ class OrderedClasses(PlacedModel):
     max_iter: int = 300
     tol: float = 1e-5
 
-    def _fit(self, answers: Grades, gold: IntArray | None) -> Found:  # type: ignore[override]
+    def _fit(self, answers: Grades, gold: IntArray | None) -> Found:
         said = count_answers(answers, answers.worker, answers.n_workers)
         there, shape = answers.answers_per_worker > 0, (answers.n_workers, answers.n_classes, GRID.size)
         used = np.bincount(answers.grade, minlength=answers.n_classes) > 0

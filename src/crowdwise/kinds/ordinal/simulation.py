@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from scipy.special import expit, ndtri
 
 from crowdwise.kinds.ordinal.answers import Grades
+from crowdwise.kinds.simulated_truth import given_truth
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
@@ -50,6 +51,7 @@ def simulate_grades(
     answers_per_task: int = 5,
     slope: tuple[float, float] = (1.0, 6.0),
     bias: float = 0.3,
+    scores: Any = None,
     random_state: int = 0,
 ) -> SimulatedGrades:
     """Scores drawn from the normal distribution, cut into classes that are equally common, and what workers say.
@@ -60,9 +62,12 @@ def simulate_grades(
         Smallest and largest slope of a worker; drawn evenly between.
     bias
         Standard deviation by which each worker shifts all cuts; single ones are shifted by a third of it.
+    scores
+        True scores of the tasks (N,), where they are not to be drawn.
     """
     generator = np.random.default_rng(random_state)
     score, cut = generator.normal(size=n_tasks), ndtri(np.arange(1, n_classes) / n_classes)
+    score = score if scores is None else given_truth(scores, n_tasks, "scores")
     slopes = generator.uniform(*slope, n_workers)
     shift = bias * generator.normal(size=(n_workers, 1)) + bias / 3 * generator.normal(size=(n_workers, n_classes - 1))
     threshold = np.sort(cut + shift, axis=1)

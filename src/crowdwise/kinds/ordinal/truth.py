@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.kinds.answer_table import open_table
+from crowdwise.kinds.known_truth import open_truth, place_truths, refuse_contradictions
 from crowdwise.kinds.ordinal.answers import encode_grades
-from crowdwise.labels.errors import InputError, listing
-from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,22 +25,11 @@ def align_true_grades(source: Any, tasks: pa.Array, classes: pa.Array) -> IntArr
     source
         A mapping from task to grade, or a path or table with a column for the task and one for the grade.
     """
-    if isinstance(source, Mapping) and not {"task", "grade"} <= set(source):
-        source = {"task": list(source), "grade": list(source.values())}
-    table = open_table(source, "Known grades need a column task and a column grade.", {"task": None, "grade": None})
-    encoded = table.encode("task")
+    table = open_truth(source, "grade", "Known grades need a column task and a column grade.")
     codes, _ = encode_grades(table, classes)
-    there = positions(encoded.names, tasks)[encoded.codes]
-    if (there < 0).all():
-        raise InputError(
-            f"The truth is about other tasks ({listing(encoded.names.to_pylist()[:5])}, …) than the answers "
-            f"({listing(tasks.slice(0, 5).to_pylist())}, …): no name matches. Use the same task names in both."
-        )
+    there, names = place_truths(table, tasks)
     found: IntArray = np.full(len(tasks), -1, np.int64)
     found[there[there >= 0]] = codes[there >= 0]
     again = (there >= 0) & (found[np.maximum(there, 0)] != codes)
-    if again.any():
-        names = encoded.names.to_pylist()
-        shown = listing(dict.fromkeys(names[code] for code in encoded.codes[again]))
-        raise InputError(f"The truth contradicts itself about task {shown}. Keep one grade for each task.")
+    refuse_contradictions(again, names, "grade")
     return found

@@ -32,7 +32,7 @@ class MedianGrade(GradeModel):
     slug = "median"
     uses = frozenset()
 
-    def _fit(self, answers: Grades, gold: IntArray | None) -> Found:  # type: ignore[override]  # noqa: ARG002
+    def _fit(self, answers: Grades, gold: IntArray | None) -> Found:  # noqa: ARG002
         prior = (np.bincount(answers.grade, minlength=answers.n_classes) + 1.0) / (
             answers.n_answers + answers.n_classes
         )

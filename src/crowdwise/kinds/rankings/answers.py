@@ -114,6 +114,11 @@ class Rankings(Answers):
         return made._sorted(on_duplicate)
 
     @property
+    def answer_columns(self) -> tuple[str, ...]:
+        """An answer is a ranking: what a worker said of a task."""
+        return ("worker", "task")
+
+    @property
     def n_items(self) -> int:
         """Number of items, ranked or not."""
         return len(self.items)

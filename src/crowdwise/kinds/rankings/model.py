@@ -8,14 +8,17 @@ import numpy as np
 from scipy.special import ndtri
 
 from crowdwise.fitting.saved_arrays import SavedArray
+from crowdwise.kinds.agreement import nearness_agreement
 from crowdwise.kinds.item_scores import align_item_scores, beta_share, rank_in_groups
 from crowdwise.kinds.model import Found, KindModel, check_level
 from crowdwise.kinds.rankings.answers import Rankings, read_rankings
 from crowdwise.labels.table_output import native_table
+from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from crowdwise.kinds.agreement import Agreement
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["RankingModel", "agreement_with"]
@@ -113,6 +116,13 @@ class RankingModel(KindModel[Rankings]):
         """The consensus of these rankings alone."""
         return type(self)(**self.get_params(deep=False)).fit(answers).consensus()
 
+    def _agreement(self, answers: Rankings) -> Agreement:
+        at = positions(answers.items, self._names["items"])
+        known = (at >= 0) & (self.answers_per_item_[at] > 0)
+        share = agreement_of_rankings(answers, np.where(known, self.score_[at], np.nan))
+        first = np.unique(answers.ranking, return_index=True)[1]
+        return nearness_agreement(answers.worker[first], answers.task[first], share, np.full(share.size, 0.5))
+
     def _table_of_items(
         self,
         items: pa.Array,
@@ -132,18 +142,32 @@ class RankingModel(KindModel[Rankings]):
 
 
 def agreement_with(answers: Rankings, score: FloatArray) -> FloatArray:
-    """Share of the pairs in each worker's rankings that the scores have in the same order (M,), ties half; 0.5 of none.
+    """Share of the pairs in each worker's rankings that the scores have in the same order (M,); 0.5 of none."""
+    worker = answers.worker[np.unique(answers.ranking, return_index=True)[1]]
+    right, pairs = (np.bincount(worker, each, answers.n_workers) for each in _count_ordered_pairs(answers, score))
+    share: FloatArray = np.where(pairs > 0, right / np.maximum(pairs, 1), 0.5)
+    return share
+
+
+def agreement_of_rankings(answers: Rankings, score: FloatArray) -> FloatArray:
+    """The same share of each ranking (R,); NaN where no pair of its items has scores."""
+    right, pairs = _count_ordered_pairs(answers, score)
+    share: FloatArray = np.where(pairs > 0, right / np.maximum(pairs, 1), np.nan)
+    return share
+
+
+def _count_ordered_pairs(answers: Rankings, score: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Pairs of each ranking (R,) that the scores have in the same order, and all; those without scores left out.
 
     Pairs are taken stage by stage: an item against all that come after it.
     """
-    right, pairs = np.zeros(answers.n_workers), np.zeros(answers.n_workers)
+    right, pairs = np.zeros(answers.n_rankings), np.zeros(answers.n_rankings)
     for block in answers.blocks:
-        values, worker = score[answers.item[block.row]], answers.worker[block.row[:, 0]]
+        values, ranking = score[answers.item[block.row]], answers.ranking[block.row[:, 0]]
         length = values.shape[1]
         for stage in range(length - 1):
-            after = np.arange(length) > block.last[:, stage][:, None]
             ahead = 0.5 + 0.5 * np.sign(values[:, stage][:, None] - values)
-            right += np.bincount(worker, (ahead * after).sum(axis=1), answers.n_workers)
-            pairs += np.bincount(worker, after.sum(axis=1), answers.n_workers)
-    share: FloatArray = np.where(pairs > 0, right / np.maximum(pairs, 1), 0.5)
-    return share
+            after = (np.arange(length) > block.last[:, stage][:, None]) & np.isfinite(ahead)
+            right[ranking] += np.where(after, ahead, 0).sum(axis=1)
+            pairs[ranking] += after.sum(axis=1)
+    return right, pairs

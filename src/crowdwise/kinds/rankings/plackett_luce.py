@@ -34,11 +34,11 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.kinds.comparisons.gold_scores import pin_gold
-from crowdwise.kinds.comparisons.pair_graph import PairGraph
 from crowdwise.kinds.comparisons.posterior_mode import relative_slopes
 from crowdwise.kinds.comparisons.uncertainty import LARGEST_EXACT, propagate_beliefs
 from crowdwise.kinds.fisher_scoring import LocalModel, climb_by_fisher_scoring
 from crowdwise.kinds.model import Found
+from crowdwise.kinds.pair_graph import PairGraph
 from crowdwise.kinds.rankings.model import RankingModel
 from crowdwise.kinds.rankings.stage_likelihood import Stages
 from crowdwise.labels.vocabulary import positions

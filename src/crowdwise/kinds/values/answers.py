@@ -9,16 +9,18 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.kinds.answer_table import LARGEST_VALUE, open_table
-from crowdwise.kinds.answers import TaskAnswers, code_column, names_or_numbers
+from crowdwise.kinds.answers import TaskAnswers, code_task_answers
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from crowdwise.labels.types import Duplicates, FloatArray, TableKind
+    from crowdwise.labels.types import Duplicates, FloatArray, IntArray, TableKind
 
 __all__ = ["Values", "read_values"]
 
+FEW = 20  # different values, up to which they can be taken for classes
 NEEDS = "Values need the columns task, worker and value, and a row for each answer."
 
 
@@ -75,26 +77,29 @@ class Values(TaskAnswers):
         # A comparison with what is not a number is false.
         if not (np.abs(numbers) <= LARGEST_VALUE).all():
             raise InputError("value holds what is no finite number. Leave those answers out.")
-        names = names_or_numbers(tasks, "task"), names_or_numbers(workers, "worker")
-        codes = code_column(task, names[0], "task"), code_column(worker, names[1], "worker")
-        if not codes[0].size == codes[1].size == len(numbers):
-            sizes = f"{codes[0].size}, {codes[1].size} and {len(numbers)}"
-            raise InputError(f"task, worker and value must have the same length; they have {sizes}.")
-        made = cls(
-            task=codes[0],
-            worker=codes[1],
-            value=numbers,
-            tasks=names[0],
-            workers=names[1],
-            coordinates=tuple(coordinates),
-            table_kind=table_kind,
-        )
+        columns = code_task_answers(task, worker, len(numbers), said="value", tasks=tasks, workers=workers)
+        made = cls(**columns, value=numbers, coordinates=tuple(coordinates), table_kind=table_kind)
         return made._sorted(on_duplicate)
 
     @property
     def n_coordinates(self) -> int:
         """Numbers in an answer, D."""
         return len(self.coordinates)
+
+    def to_labels(self) -> CrowdLabels | None:
+        """The different values as classes, where they are few."""
+        found, label = np.unique(self.value[:, 0], return_inverse=True)
+        if self.n_coordinates > 1 or found.size > FEW:
+            return None
+        return CrowdLabels.from_codes(
+            self.task, self.worker, label, tasks=self.tasks, workers=self.workers, classes=found.tolist(),
+            on_duplicate="first",
+        )  # fmt: skip
+
+    def equality_columns(self) -> tuple[IntArray, IntArray]:
+        """The task, and a number for each different value or vector."""
+        said: IntArray = np.unique(self.value, axis=0, return_inverse=True)[1].ravel()
+        return self.task, said
 
     def _said_columns(self) -> dict[str, Any]:
         return dict(zip(self.coordinates, map(pa.array, self.value.T), strict=True))
@@ -126,15 +131,7 @@ def read_values(
     given: dict[str, str | None] = {"task": task, "worker": worker}
     given |= {"value": value} if not isinstance(value, tuple | list) else {name: name for name in value}
     table = open_table(source, NEEDS, given)
-    tasks, workers = table.encode("task"), table.encode("worker")
     coordinates = tuple(several) if several else ("value",)
-    made = Values(
-        task=tasks.codes.astype(np.int32),
-        worker=workers.codes.astype(np.int32),
-        value=np.column_stack([table.read_numbers(name) for name in coordinates]),
-        tasks=tasks.names,
-        workers=workers.names,
-        coordinates=coordinates,
-        table_kind=table.table_kind,
-    )
+    numbers = np.column_stack([table.read_numbers(name) for name in coordinates])
+    made = Values(**table.encode_task_answers(), value=numbers, coordinates=coordinates)
     return made._sorted(on_duplicate, table.place)

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import chdtri, stdtrit
 
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
+from crowdwise.kinds.agreement import number_agreement
 from crowdwise.kinds.model import KindModel, check_level
 from crowdwise.kinds.values.answers import Values, read_values
 from crowdwise.kinds.values.truth import align_true_values
@@ -19,10 +20,13 @@ from crowdwise.labels.table_output import native_table
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
+    from crowdwise.kinds.agreement import Agreement
     from crowdwise.kinds.model import Found
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["ValueModel", "sum_rows", "task_means"]
+
+LEAST_LEAN = 0.25  # standard deviations of the consensus by which a worker is off to one side, for it to matter
 
 
 class ValueModel(KindModel[Values]):
@@ -175,6 +179,15 @@ class ValueModel(KindModel[Values]):
         density = -0.5 * (np.log(2 * np.pi * spread) + (answers.value - scale * value - bias) ** 2 / spread)
         total: FloatArray = density.sum(axis=1)
         return total
+
+    def _agreement(self, answers: Values) -> Agreement:
+        """By the first coordinate of several."""
+        at = positions(answers.tasks, self._names["tasks"])
+        known = (at >= 0) & (self.answers_per_task_[at] > 0)
+        consensus = np.where(known, self.value_[at, 0], np.nan)[answers.task]
+        return number_agreement(
+            answers.worker, answers.task, answers.value[:, 0], consensus, answers.n_workers, LEAST_LEAN
+        )
 
 
 def task_means(answers: Values) -> FloatArray:

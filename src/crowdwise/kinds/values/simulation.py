@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from crowdwise.kinds.simulated_truth import given_truth
 from crowdwise.kinds.values.answers import Values
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def simulate_values(
     scale: float = 0.0,
     bias: float = 0.0,
     spread: float = 20.0,
+    values: Any = None,
     random_state: int = 0,
 ) -> SimulatedValues:
     """Values of tasks drawn from a normal distribution about 50, and what workers say of them.
@@ -58,9 +60,12 @@ def simulate_values(
         Standard deviations of the workers' scales (about 1) and biases (about 0).
     spread
         Standard deviation of the true values.
+    values
+        True values of the tasks (N,), where they are not to be drawn.
     """
     generator = np.random.default_rng(random_state)
     value = generator.normal(50, spread, n_tasks)
+    value = value if values is None else given_truth(values, n_tasks, "values")
     errors = generator.uniform(*error, n_workers)
     scales, biases = 1 + scale * generator.normal(size=n_workers), bias * generator.normal(size=n_workers)
     task = np.repeat(np.arange(n_tasks), answers_per_task)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.kinds.answer_table import open_table
-from crowdwise.labels.errors import InputError, listing
-from crowdwise.labels.vocabulary import positions
+from crowdwise.kinds.known_truth import place_truths, refuse_contradictions
+from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,19 +35,10 @@ def align_true_values(source: Any, tasks: pa.Array, coordinates: tuple[str, ...]
         source = {"task": list(source), **dict(zip(coordinates, rows.T, strict=True))}
     named = {name: None if name == "value" else name for name in coordinates}
     table = open_table(source, "Known values need a column task and a column value.", {"task": None, **named})
-    encoded = table.encode("task")
     values = np.column_stack([table.read_numbers(name) for name in coordinates])
-    there = positions(encoded.names, tasks)[encoded.codes]
-    if (there < 0).all():
-        raise InputError(
-            f"The truth is about other tasks ({listing(encoded.names.to_pylist()[:5])}, …) than the answers "
-            f"({listing(tasks.slice(0, 5).to_pylist())}, …): no name matches. Use the same task names in both."
-        )
+    there, names = place_truths(table, tasks)
     found: FloatArray = np.full((len(tasks), len(coordinates)), np.nan)
     found[there[there >= 0]] = values[there >= 0]
     again = (there >= 0) & (found[np.maximum(there, 0)] != values).any(axis=1)
-    if again.any():
-        names = encoded.names.to_pylist()
-        shown = listing(dict.fromkeys(names[code] for code in encoded.codes[again]))
-        raise InputError(f"The truth contradicts itself about task {shown}. Keep one value for each task.")
+    refuse_contradictions(again, names, "value")
     return found

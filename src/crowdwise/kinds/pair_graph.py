@@ -1,4 +1,4 @@
-"""The pairs of items that were compared, and the groups of items that comparisons join."""
+"""The pairs of items that were asked about, and the groups of items that they join."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import BoolArray, IntArray
@@ -47,12 +45,15 @@ class PairGraph:
 
     @property
     def n_pairs(self) -> int:
-        """Number of pairs that were compared."""
+        """Number of pairs that were asked about."""
         return int(self.first.size)
 
     @cached_property
     def group(self) -> IntArray:
-        """Group of each item (N,): items of one group are joined by comparisons; numbered by first item."""
+        """Group of each item (N,): items of one group are joined by pairs; numbered by first item."""
+        from scipy.sparse import coo_array  # readers of other kinds need no SciPy
+        from scipy.sparse.csgraph import connected_components
+
         joined = coo_array((np.ones(self.n_pairs), (self.first, self.second)), shape=(self.n_items, self.n_items))
         codes = connected_components(joined, directed=False)[1]
         _, at, inverse = np.unique(codes, return_index=True, return_inverse=True)

@@ -1,0 +1,11 @@
+from .answers import Masks as Masks
+from .answers import read_masks as read_masks
+from .metrics import dice_coefficient as dice_coefficient
+from .metrics import intersection_over_union as intersection_over_union
+from .metrics import score_masks as score_masks
+from .signed_distance import SignedDistance as SignedDistance
+from .simulation import simulate_masks as simulate_masks
+from .staple import Staple as Staple
+from .staple_spatial import StapleSpatial as StapleSpatial
+from .votes import MajorityMask as MajorityMask
+from .votes import WeightedMajorityMask as WeightedMajorityMask

@@ -1,0 +1,5 @@
+"""Multi-label: answers that are sets of classes."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

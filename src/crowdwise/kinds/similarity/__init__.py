@@ -1,0 +1,5 @@
+"""Similarity: answers that say whether two items are the same."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

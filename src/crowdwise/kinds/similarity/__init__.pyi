@@ -1,0 +1,9 @@
+from .answers import Similarities as Similarities
+from .answers import read_similarities as read_similarities
+from .belief_propagation import PairBeliefPropagation as PairBeliefPropagation
+from .mean_field import PairMeanField as PairMeanField
+from .metrics import adjusted_rand as adjusted_rand
+from .metrics import score_clusters as score_clusters
+from .simulation import simulate_similarities as simulate_similarities
+from .votes import ConnectedComponents as ConnectedComponents
+from .votes import CorrelationClustering as CorrelationClustering

@@ -1,0 +1,95 @@
+"""A simulated crowd that says whether two items are the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from crowdwise.kinds.similarity.answers import Similarities
+
+if TYPE_CHECKING:
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["SimulatedSimilarities", "simulate_similarities"]
+
+
+@dataclass(frozen=True)
+class SimulatedSimilarities:
+    """Answers, the truth and the workers that made them.
+
+    Attributes
+    ----------
+    truth : table of task and cluster
+    cluster : (N,)
+        The same, as an array.
+    sensitivity, specificity : (M,)
+        How often a worker says "same" of items of one cluster, and "different" of others.
+    """
+
+    answers: Similarities
+    truth: pa.Table
+    cluster: IntArray
+    sensitivity: FloatArray
+    specificity: FloatArray
+
+
+def simulate_similarities(
+    n_items: int = 60,
+    n_workers: int = 10,
+    *,
+    n_clusters: int = 3,
+    share: float = 0.3,
+    answers_per_pair: int = 1,
+    skill: tuple[float, float] = (0.7, 0.95),
+    adversaries: float = 0.0,
+    cluster: IntArray | None = None,
+    random_state: int = 0,
+) -> SimulatedSimilarities:
+    """Clusters of items drawn at random, and what workers say of random pairs.
+
+    Parameters
+    ----------
+    share
+        Of all pairs of items, those that are asked about.
+    answers_per_pair
+        By different workers.
+    skill
+        Range from which each worker's sensitivity and specificity are drawn, one apart from the other.
+    adversaries
+        Share of the workers who say the opposite.
+    cluster : (n_items,)
+        Clusters of the items, where they are not to be drawn.
+    """
+    generator = np.random.default_rng(random_state)
+    clusters = generator.integers(n_clusters, size=n_items) if cluster is None else np.asarray(cluster)
+    n_items = clusters.size
+    first, second = _draw_pairs(n_items, max(round(share * n_items * (n_items - 1) / 2), 1), generator)
+    sensitivity, specificity = generator.uniform(*skill, size=(2, n_workers))
+    wrong = generator.permutation(n_workers)[: round(adversaries * n_workers)]
+    sensitivity[wrong], specificity[wrong] = 1 - sensitivity[wrong], 1 - specificity[wrong]
+    turn = generator.integers(n_workers, size=first.size)
+    each = min(answers_per_pair, n_workers)
+    worker = np.concatenate([(turn + step) % n_workers for step in range(each)])
+    left, right = np.tile(first, each), np.tile(second, each)
+    together = clusters[left] == clusters[right]
+    says = generator.random(worker.size) < np.where(together, sensitivity[worker], 1 - specificity[worker])
+    answers = Similarities.from_codes(worker, left, right, says, items=n_items, workers=n_workers)
+    truth = pa.table({"task": np.arange(n_items), "cluster": clusters})
+    return SimulatedSimilarities(answers, truth, clusters, sensitivity, specificity)
+
+
+def _draw_pairs(n_items: int, number: int, generator: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """So many different pairs of items, in random order; never a table of all of them."""
+    found = np.empty(0, np.int64)
+    number = min(number, n_items * (n_items - 1) // 2)
+    while found.size < number:
+        left = generator.integers(n_items, size=2 * number)
+        right = (left + generator.integers(1, n_items, size=left.size)) % n_items
+        keys = np.minimum(left, right) * n_items + np.maximum(left, right)
+        every = np.concatenate([found, keys])
+        found = every[np.sort(np.unique(every, return_index=True)[1])]
+    first, second = np.divmod(found[:number], n_items)
+    return first, second

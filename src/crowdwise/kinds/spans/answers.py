@@ -1,0 +1,119 @@
+"""`Spans`: answers that are sets of stretches of a text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from crowdwise.kinds.marks import Marks, open_marks, read_marks
+from crowdwise.labels.errors import InputError, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from crowdwise.labels.types import BoolArray, Duplicates, FloatArray, IntArray
+
+__all__ = ["Spans", "read_spans"]
+
+ENDS = ("start", "end")
+NEEDS = (
+    "Spans need the columns task, worker, start and end (the first position after the span), with a row for each span, "
+    "and label where there are several kinds of them; a row without start and end says that the worker marked nothing."
+)
+LARGEST_POSITION = 2**31
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Spans(Marks):
+    """Spans that workers marked in tasks: one row for each answer, with any number of spans. Immutable.
+
+    Make one with `read_spans` or `Spans.from_codes`. Positions are characters or tokens, counted from 0; the end is the
+    first position after the span. The spans of one answer do not overlap.
+
+    Attributes
+    ----------
+    place : (n_marks, 2)
+        start and end.
+
+    Examples
+    --------
+    >>> read_spans({"task": ["a", "a"], "worker": ["ann", "bob"], "start": [0, 0], "end": [5, 9],
+    ...             "label": ["PER", "PER"]})
+    Spans: 2 spans in 2 answers by 2 workers on 1 task
+    """
+
+    kind: ClassVar[str] = "spans"
+    noun: ClassVar[str] = "span"
+    coordinates: ClassVar[tuple[str, ...]] = ENDS
+    whole_numbers: ClassVar[bool] = True
+
+    @classmethod
+    def _check_places(cls, place: FloatArray, marked: BoolArray, show: Callable[[IntArray], str]) -> None:
+        super()._check_places(place, marked, show)
+        whole = np.where(np.isnan(place), 0, np.floor(place)) == np.where(np.isnan(place), 0, place)
+        inside = (np.abs(np.where(np.isnan(place), 0, place)) < LARGEST_POSITION).all(axis=1)
+        wrong = np.flatnonzero(marked & ~(whole.all(axis=1) & inside & (place[:, 0] >= 0)))
+        if wrong.size:
+            raise InputError(
+                f"Some spans have a start or an end that is no position ({show(wrong)}). Give whole numbers from 0 on."
+            )
+        wrong = np.flatnonzero(marked & ~(place[:, 1] > place[:, 0]))
+        if wrong.size:
+            raise InputError(
+                f"Some spans are empty or end before they start ({show(wrong)}): end is the first position after the "
+                "span, above start. Mend or remove those rows."
+            )
+
+    def refuse_overlaps(self) -> Spans:
+        """The same, unless spans of one answer overlap: of these no tags can be made."""
+        order = np.lexsort((self.place[:, 0], self.answer))
+        answer, place = self.answer[order], self.place[order]
+        wrong = np.flatnonzero((answer[1:] == answer[:-1]) & (place[1:, 0] < place[:-1, 1]))
+        if wrong.size:
+            rows = answer[wrong[:5]]
+            shown = "; ".join(
+                f"worker {quote(self.workers[int(self.worker[row])].as_py())} on task "
+                f"{quote(self.tasks[int(self.task[row])].as_py())}"
+                for row in dict.fromkeys(rows.tolist())
+            )
+            raise InputError(
+                f"Some spans of one answer overlap ({wrong.size:,} in all): {shown}. Keep the outer or the inner ones, "
+                "or aggregate kinds of spans that overlap one by one."
+            )
+        return self
+
+
+def read_spans(
+    source: Any,
+    *,
+    task: str | None = None,
+    worker: str | None = None,
+    label: str | None = None,
+    coordinates: Sequence[str] | None = None,
+    on_duplicate: Duplicates = "error",
+) -> Spans:
+    """Read spans from a file or a table with a row for each span.
+
+    A row whose start and end are empty says that the worker saw the task and marked nothing.
+
+    Parameters
+    ----------
+    source
+        A path or a table, as for `read_labels`, or `Spans`, which come back as they are.
+    task, worker, label
+        Column names, where they are not the usual ones. Labels are optional.
+    coordinates
+        Names of the columns of start and end, where they are not the usual ones. Positions count characters or tokens
+        from 0, and the end is the first position after the span.
+    on_duplicate
+        What to do with the same span twice in one answer: "error", keep the "first" or the "last". "all" keeps both,
+        which then overlap and are refused.
+    """
+    if isinstance(source, Spans):
+        return source
+    table, form = open_marks(source, NEEDS, (ENDS,), coordinates, task=task, worker=worker, label=label)
+    place = np.column_stack([table.read_numbers(role, may_be_empty=True) for role in form])
+    made: Spans = read_marks(Spans, table, place, on_duplicate)
+    return made.refuse_overlaps()

@@ -1,0 +1,102 @@
+"""A simulated crowd that marks spans in texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from crowdwise.kinds.spans.answers import Spans
+
+if TYPE_CHECKING:
+    from crowdwise.labels.types import FloatArray
+
+__all__ = ["SimulatedSpans", "simulate_spans"]
+
+
+@dataclass(frozen=True)
+class SimulatedSpans:
+    """Spans, the true ones, and the workers that made them.
+
+    Attributes
+    ----------
+    truth : table of task, start, end and label
+    miss_rate, boundary_rate, label_rate : (M,)
+        Chance that a worker misses a span, moves an end of one that they mark, and names another label.
+    false_positives : (M,)
+        Chance of a span in each stretch between true ones.
+    """
+
+    answers: Spans
+    truth: pa.Table
+    miss_rate: FloatArray
+    boundary_rate: FloatArray
+    label_rate: FloatArray
+    false_positives: FloatArray
+
+
+def simulate_spans(
+    n_tasks: int = 60,
+    n_workers: int = 12,
+    *,
+    answers_per_task: int = 5,
+    spans: int = 4,
+    n_classes: int = 2,
+    miss_rate: tuple[float, float] = (0.05, 0.5),
+    boundary_rate: tuple[float, float] = (0.02, 0.3),
+    label_rate: tuple[float, float] = (0.02, 0.2),
+    false_positives: tuple[float, float] = (0.0, 0.15),
+    random_state: int = 0,
+) -> SimulatedSpans:
+    """Texts with up to so many spans of one to four tokens, apart by five or more, and what workers mark of them.
+
+    Parameters
+    ----------
+    miss_rate, boundary_rate, label_rate, false_positives
+        Smallest and largest of a worker; drawn evenly between.
+    """
+    generator = np.random.default_rng(random_state)
+    ranges = (miss_rate, boundary_rate, label_rate, false_positives)
+    miss, boundary, other, false = (generator.uniform(*each, n_workers) for each in ranges)
+    rows: list[tuple[int, int, float, float, int]] = []
+    truth: dict[str, list[Any]] = {"task": [], "start": [], "end": [], "label": []}
+    for task in range(n_tasks):
+        number = int(generator.integers(0, spans + 1))
+        length = generator.integers(1, 5, number)
+        start = np.cumsum(generator.integers(5, 12, number)) + np.append(0, np.cumsum(length))[:number]
+        label = generator.integers(n_classes, size=number)
+        for first, size, kind in zip(start, length, label, strict=True):
+            for name, value in {"task": task, "start": first, "end": first + size, "label": f"class {kind}"}.items():
+                truth[name].append(value)
+        if not number:
+            for name, empty in {"task": task, "start": None, "end": None, "label": None}.items():
+                truth[name].append(empty)
+        for worker in generator.permutation(n_workers)[:answers_per_task]:
+            said = len(rows)
+            for first, size, kind in zip(start, length, label, strict=True):
+                if generator.random() < false[worker]:
+                    at = int(first) - 3
+                    rows.append((task, int(worker), at, at + 1, int(generator.integers(n_classes))))
+                if generator.random() >= miss[worker]:
+                    low = int(first) - (generator.random() < boundary[worker])
+                    high = int(first + size) + (generator.random() < boundary[worker])
+                    wrong = generator.random() < label_rate_of(other[worker], n_classes)
+                    named = (int(kind) + int(wrong) * int(generator.integers(1, max(n_classes, 2)))) % n_classes
+                    rows.append((task, int(worker), low, high, named))
+            if len(rows) == said:
+                rows.append((task, int(worker), np.nan, np.nan, 0))
+    tasks, workers, low_ends, high_ends, labels = (np.array(each) for each in zip(*rows, strict=True))
+    names = [f"class {kind}" for kind in range(n_classes)]
+    answers = Spans.from_codes(
+        tasks, workers, np.column_stack([low_ends, high_ends]), tasks=n_tasks, workers=n_workers, label=labels,
+        classes=names,
+    )  # fmt: skip
+    columns = {name: pa.array(values, pa.string() if name == "label" else pa.int64()) for name, values in truth.items()}
+    return SimulatedSpans(answers, pa.table(columns), miss, boundary, other, false)
+
+
+def label_rate_of(rate: float, n_classes: int) -> float:
+    """Chance of another label: none where there is one class."""
+    return float(rate) if n_classes > 1 else 0.0

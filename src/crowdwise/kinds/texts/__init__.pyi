@@ -1,0 +1,12 @@
+from .annotation_scaling import AnnotationScaling as AnnotationScaling
+from .answers import Texts as Texts
+from .answers import read_texts as read_texts
+from .auto import AutoTexts as AutoTexts
+from .distances import gleu as gleu
+from .distances import word_error_rate as word_error_rate
+from .medoids import BestWorker as BestWorker
+from .medoids import Medoid as Medoid
+from .medoids import WeightedMedoid as WeightedMedoid
+from .metrics import score_texts as score_texts
+from .simulation import simulate_texts as simulate_texts
+from .word_votes import WordVotes as WordVotes

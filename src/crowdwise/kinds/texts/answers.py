@@ -1,0 +1,123 @@
+"""`Texts`: answers that are texts, such as translations, transcriptions and summaries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crowdwise.kinds.answer_table import open_table
+from crowdwise.kinds.answers import TaskAnswers, code_task_answers
+from crowdwise.kinds.texts.words import split_words
+from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.unseen_in_columns import drop_unseen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from crowdwise.labels.types import Duplicates, TableKind
+
+__all__ = ["Texts", "check_texts", "read_texts"]
+
+NEEDS = "Texts need the columns task, worker and text, and a row for each answer."
+LONGEST = 200_000  # characters, some 30,000 words: words are aligned and n-grams counted in memory
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Texts(TaskAnswers):
+    """Texts that workers gave to tasks: one row for each answer, sorted by task. Immutable.
+
+    Make one with `read_texts` or `Texts.from_codes`.
+
+    Attributes
+    ----------
+    text : pyarrow array (n_answers,)
+        As the workers wrote them.
+
+    Examples
+    --------
+    >>> read_texts({"task": ["a", "a"], "worker": ["ann", "bob"], "text": ["A small house.", "a small home"]})
+    Texts: 2 texts by 2 workers on 1 task
+    """
+
+    kind: ClassVar[str] = "texts"
+    noun: ClassVar[str] = "text"
+    said: ClassVar[tuple[str, ...]] = ("text",)
+
+    text: pa.Array
+
+    @classmethod
+    def from_codes(
+        cls,
+        task: Any,
+        worker: Any,
+        text: Iterable[str],
+        *,
+        tasks: Iterable[Any] | int,
+        workers: Iterable[Any] | int,
+        on_duplicate: Duplicates = "error",
+        table_kind: TableKind = "pyarrow",
+    ) -> Texts:
+        """Texts from positions of tasks and workers (a number n stands for the names 0 … n-1) and what they wrote."""
+        said = pa.array([each if isinstance(each, str) else str(each) for each in text], pa.string())
+        columns = code_task_answers(task, worker, len(said), said="text", tasks=tasks, workers=workers)
+        check_texts(said)
+        return cls(**columns, text=said, table_kind=table_kind)._sorted(on_duplicate)
+
+
+def check_texts(text: pa.Array, name: str = "text", place: Callable[[int], str] | None = None) -> None:
+    """Refuse texts without a word, with a NUL character, and those that are too long to compare."""
+    where = place or (lambda row: f"row {row}")
+
+    def refuse(rows: Any, what: str, remedy: str) -> None:
+        wrong = np.flatnonzero(rows)
+        if wrong.size:
+            shown = ", ".join(where(int(row)) for row in wrong[:5])
+            raise InputError(f"Column {quote(name)} holds {what} ({shown}). {remedy}")
+
+    letters = pc.match_substring_regex(text, "[0-9A-Za-z]").to_numpy(zero_copy_only=False)
+    empty = ~letters
+    for row in np.flatnonzero(empty):
+        seen = drop_unseen(text.slice(int(row), 1))[0].as_py()
+        empty[row] = not seen.strip() or not split_words(seen)
+    refuse(empty, "texts without a word", "Remove those rows, or fill them in.")
+    refuse(pc.match_substring(text, "\0").to_numpy(zero_copy_only=False), "texts with a NUL character", "Clean them.")
+    refuse(
+        pc.utf8_length(text).to_numpy(zero_copy_only=False) > LONGEST,
+        f"texts of more than {LONGEST:,} characters",
+        "Cut them into parts (sentences, paragraphs), each a task of its own.",
+    )
+
+
+def read_texts(
+    source: Any,
+    *,
+    task: str | None = None,
+    worker: str | None = None,
+    text: str | None = None,
+    on_duplicate: Duplicates = "error",
+) -> Texts:
+    """Read texts from a file or a table with a row for each answer.
+
+    Texts are kept as they are. When they are compared, case, unseen characters, blanks and Unicode's normal forms do
+    not count. An empty text is refused: it cannot be told from an answer that is missing.
+
+    Parameters
+    ----------
+    source
+        A path or a table, as for `read_labels`, or `Texts`, which come back as they are.
+    task, worker, text
+        Column names, where they are not the usual ones.
+    on_duplicate
+        What to do with a second answer of one worker to one task: "error", keep the "first" or the "last", or
+        keep "all".
+    """
+    if isinstance(source, Texts):
+        return source
+    table = open_table(source, NEEDS, {"task": task, "worker": worker, "text": text})
+    said = table.read_texts("text")
+    check_texts(said, table.names["text"], table.place)
+    return Texts(**table.encode_task_answers(), text=said)._sorted(on_duplicate, table.place)
