@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from crowdwise.cli import main
 from crowdwise.formats import find_format, formats, read_export
 from crowdwise.formats.answer_collector import KIND_COLUMNS
 from crowdwise.kinds.kind_registry import kinds
@@ -72,6 +73,22 @@ def test_standard_input_is_read_once(tmp_path: Path) -> None:
         assert read_export(stream).question.n_answers == 34  # type: ignore[union-attr]
     with pytest.raises(InputError, match="a table in memory"):
         read_export([{"task": 1}], question="x")
+
+
+def test_an_export_is_read_by_every_kind_that_it_holds(tmp_path: Path) -> None:
+    box = {"x": 1, "y": 2, "width": 30, "height": 40, "rotation": 0, "rectanglelabels": ["cat"]}
+    said = {"textarea": {"text": ["a cat"]}, "number": {"number": 3}, "rectanglelabels": box}
+    for type_, value in said.items():
+        result = {"from_name": "q", "to_name": "t", "type": type_, "value": value}
+        tasks = [
+            {"id": task, "data": {}, "annotations": [{"completed_by": who, "result": [result]} for who in (1, 2)]}
+            for task in (1, 2)
+        ]
+        (tmp_path / "e.json").write_text(json.dumps(tasks))
+        export = read_export(tmp_path / "e.json")
+        kind = next(each for each in kinds() if each.name == export.chosen().kind)
+        assert kind.read(export).n_workers == 2
+        assert main(["describe", str(tmp_path / "e.json"), "--json"]) == 0
 
 
 def test_exports_of_other_kinds_name_them(tmp_path: Path) -> None:
