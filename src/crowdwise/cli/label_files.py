@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.cli import console_tables
 from crowdwise.cli.options import ColumnOptions, TimedColumnOptions, build_option_arguments
-from crowdwise.labels.errors import InputError, InputWarning, OtherKindError, quote
+from crowdwise.labels.errors import InputError, InputWarning, OtherKindError, listing, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,6 +76,31 @@ class LabelFiles:
         from crowdwise.formats import Export
 
         return self.opened if isinstance(self.opened, Export) else None
+
+    def open_side_table(self, file: str | None, *, has_labels: bool = True) -> Any:
+        """A table of truth, gold or attributes, with the columns that the options name; None where there is none.
+
+        A table without the task or worker column that the labels have is read by the usual names.
+        """
+        from crowdwise.labels.columns import Columns, candidates, rename_columns
+        from crowdwise.labels.read import open_source
+
+        given = self.columns
+        wanted = given.truth_label_column if has_labels else None
+        named = {"task": given.task_column, "worker": given.worker_column, "label": wanted}
+        if file is None or not any((*named.values(), given.label_column)):
+            return file
+        opened = open_source(file)
+        if not isinstance(opened, Columns):
+            return file
+        if wanted is not None and wanted not in opened.names:
+            raise InputError(
+                f"{opened.place.origin} has no column {quote(wanted)} (--truth-label-column); it has "
+                f"{listing(opened.names)}."
+            )
+        if has_labels and wanted is None and not candidates("label", opened.names):
+            named["label"] = given.label_column
+        return rename_columns(opened, {role: name for role, name in named.items() if name in opened.names})
 
     def find_gold(self, model: Any) -> Any:
         """The gold of an export, as `read_truth` takes it; None without any, or if the method has no use for it."""
