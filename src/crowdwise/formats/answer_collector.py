@@ -26,12 +26,19 @@ KIND_COLUMNS: dict[str, tuple[str, ...]] = {
     "values": ("value",),
     "texts": ("text",),
     "comparisons": ("left", "right", "label"),
+    "similarity": ("left", "right", "same"),
     "rankings": ("item", "rank"),
     "spans": ("start", "end", "label"),
     "boxes": ("x_min", "y_min", "x_max", "y_max", "label"),
+    "points": ("x", "y", "label"),
     "masks": ("mask", "label"),
 }
-MARKED = ("spans", "boxes", "masks")  # kinds whose answer may be several rows, or none where nothing is to be marked
+MARKED = (
+    "spans",
+    "boxes",
+    "points",
+    "masks",
+)  # kinds whose answer may be several rows, or none where nothing is to be marked
 LONGEST_ATTRIBUTE = 64  # characters: longer texts are what a task shows, and make no groups
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.formats.json_records import JsonRecords
 from crowdwise.formats.table_records import TableRecords, is_binary_table
+from crowdwise.formats.zip_entries import read_entry
 from crowdwise.labels.byte_source import MOST_TIMES, SMALL, Blob, open_blob
 from crowdwise.labels.delimited import delimited_columns
 from crowdwise.labels.errors import InputError, listing, quote
@@ -212,9 +213,8 @@ def _entry_opener(blob: Blob, entry: zipfile.ZipInfo) -> Callable[[], Blob]:
     def open_entry() -> Blob:
         name = f"{blob.name}/{escape_letters(entry.filename)}"
         try:
-            with blob.stream() as stream, zipfile.ZipFile(stream) as archive, archive.open(entry) as file:
-                data = file.read(entry.file_size + 1)
-        except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError, RuntimeError, EOFError) as error:
+            data = read_entry(blob, entry)
+        except (zipfile.BadZipFile, OSError, ValueError) as error:
             raise InputError(f"{name} is damaged in the archive ({quote(str(error))}). Export it again.") from error
         return Blob(name, None, data, gz=False)
 
