@@ -3,8 +3,8 @@
 # ruff: noqa: E501  (tables of cases read best with a case a line)
 from __future__ import annotations
 
-import gzip
 import contextlib
+import gzip
 import io
 import json
 from typing import TYPE_CHECKING, Any

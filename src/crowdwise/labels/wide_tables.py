@@ -133,7 +133,7 @@ def as_wide(source: Columns) -> Wide | None:
     others = [name for name in names if name not in wide.columns]
     if others:
         warnings.warn(
-            f"{source.place.origin}: the columns {listing(speaking)} were taken for workers; {listing(others)} left out.",
+            f"{source.place.origin}: the columns {listing(speaking)} taken for workers, {listing(others)} left out.",
             InputWarning,
             stacklevel=2,
         )
