@@ -2,7 +2,7 @@
 
 | field | read as |
 |---|---|
-| name of the file, or of its archive or folder; a field of the annotations that names someone, if there is one | worker |
+| name of the file, or of its archive or folder; a field of annotations that names someone | worker |
 | `file_name` of an image | task |
 | `bbox` | boxes, in pixels |
 | `segmentation` | masks: a question for each category, the union of what has it |
@@ -116,7 +116,9 @@ def _by_id(document: Mapping[str, Any], part: str, name: str, where: str) -> dic
 def _size_of(image: Mapping[str, Any], where: str) -> tuple[int, int]:
     height, width = image.get("height"), image.get("width")
     if not isinstance(height, int) or not isinstance(width, int) or height < 1 or width < 1:
-        raise InputError(f"{where}: 'height' is {quote(height)} and 'width' {quote(width)}; both are needed, in pixels.")
+        raise InputError(
+            f"{where}: 'height' is {quote(height)} and 'width' {quote(width)}; both are needed, in pixels."
+        )
     return height, width
 
 
@@ -129,7 +131,9 @@ def _worker_field(annotations: list[Any]) -> str | None:
 
 def _name_in(annotation: Mapping[str, Any], field: str, where: str) -> str:
     if not isinstance(annotation.get(field), str | int) or annotation[field] == "":
-        raise InputError(f"{where}: {field!r} is {quote(annotation.get(field))}, so that nobody knows whose mark it is.")
+        raise InputError(
+            f"{where}: {field!r} is {quote(annotation.get(field))}, so that nobody knows whose mark it is."
+        )
     return str(annotation[field])
 
 

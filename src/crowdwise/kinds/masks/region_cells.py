@@ -106,7 +106,9 @@ def _unite_regions(text: str) -> BoolArray:
     for region in regions:
         drawn = decode_run_lengths(region) if isinstance(region, dict) else fill_polygons(parse_polygons(region), *size)
         if drawn.shape != size:
-            raise InputError(f"its run lengths have {drawn.shape[1]} × {drawn.shape[0]} pixels, the image {size[1]} × {size[0]}")
+            raise InputError(
+                f"its run lengths have {drawn.shape[1]} × {drawn.shape[0]} pixels, the image {size[1]} × {size[0]}"
+            )
         united |= drawn
     return united
 
