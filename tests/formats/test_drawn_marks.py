@@ -48,6 +48,7 @@ def test_coco(tmp_path: Path) -> None:
     assert read_boxes(read_export(tmp_path, question="bbox")).to_table() == drawn.to_table()
 
 
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of pycocotools
 def test_masks_are_those_of_pycocotools() -> None:
     coco = pytest.importorskip("pycocotools.coco")
     read = read_masks(read_export(EXAMPLES / "coco", question="dog"))
@@ -61,6 +62,7 @@ def test_masks_are_those_of_pycocotools() -> None:
             assert read.mask(row).sum() == sum(int(mask.sum()) for mask in marks)
 
 
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of pycocotools
 @pytest.mark.parametrize("question", ["bbox", "dog"])
 def test_coco_written_back(question: str, tmp_path: Path) -> None:
     out, results = tmp_path / "consensus.json", tmp_path / "results"

@@ -67,11 +67,14 @@ class ExportFiles:
         The files in the order of their paths, or as they were given.
     is_bundle
         They come from a folder or an archive.
+    archive
+        The archive itself, where they come from one.
     """
 
     origin: str
     files: tuple[ExportFile, ...]
     is_bundle: bool = False
+    archive: Blob | None = None
 
     @cached_property
     def head(self) -> bytes:
@@ -140,7 +143,7 @@ def open_files(source: str | Path | Blob | Sequence[str | Path]) -> ExportFiles:
     """The files that a path, a pattern, a folder, an archive or several of these stand for."""
     if isinstance(source, Blob):
         if source.head().startswith(ZIP):
-            return ExportFiles(source.name, _list_archive(source), is_bundle=True)
+            return ExportFiles(source.name, _list_archive(source), is_bundle=True, archive=source)
         return ExportFiles(source.name, (ExportFile(PurePosixPath(source.name), lambda: source),))
     paths = expand_paths([source] if isinstance(source, str | Path) else source)
     if len(paths) == 1 and Path(paths[0]).is_dir():
