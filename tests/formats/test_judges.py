@@ -104,6 +104,9 @@ def test_archives_that_are_broken(tmp_path: Path) -> None:
             archive.writestr("samples/1_epoch_1.json", deep)
         with pytest.raises(InputError, match=rf"log\.eval/samples/1_epoch_1\.json.* {said}"):
             read_export(tmp_path / "log.eval")
+    (tmp_path / "text.eval").write_text("x")
+    with pytest.raises(InputError, match=r"text\.eval is no log of inspect_ai: it is no archive"):
+        read_export(tmp_path / "text.eval")
     whole = bytearray((EXAMPLES / "inspect-ai.eval").read_bytes())
     whole[2000:2010] = b"\0" * 10  # within what is packed
     (tmp_path / "bad.eval").write_bytes(whole)

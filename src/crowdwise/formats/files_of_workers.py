@@ -25,7 +25,7 @@ def name_workers(files: ExportFiles, suffix: str, *, what: str) -> list[tuple[st
     """
     found: list[tuple[tuple[str, ...], ExportFile]] = []
     for file in files.files:
-        if file.path.suffix == ".zip" or file.blob.head().startswith(ZIP):
+        if file.blob.head().startswith(ZIP):
             inside = [each for each in open_files(file.blob).files if each.path.suffix == suffix]
             found += (((file.path.stem, *each.path.parts), each) for each in inside)
         elif file.path.suffix == suffix:
@@ -50,13 +50,15 @@ def name_workers(files: ExportFiles, suffix: str, *, what: str) -> list[tuple[st
 
 
 def find_first_file(files: ExportFiles, suffix: str) -> ExportFiles:
-    """The first file that ends so, looked for in archives as well; nothing where there is none."""
+    """The first file that ends so, also in the first archive; nothing where there is none."""
     for file in files.files:
-        if file.path.suffix == suffix:
-            return ExportFiles(files.origin, (file,))
+        inside: tuple[ExportFile, ...] = (file,)
         try:
-            if file.path.suffix == ".zip":
-                return find_first_file(open_files(file.blob), suffix)
+            if file.path.suffix == ".zip" and file.blob.head().startswith(ZIP):
+                inside = open_files(file.blob).files
         except InputError:  # said by the reader of whatever this is
-            return ExportFiles(files.origin, ())
+            inside = ()
+        found = [each for each in inside if each.path.suffix == suffix]
+        if found or file.path.suffix == ".zip":
+            return ExportFiles(files.origin, tuple(found[:1]))
     return ExportFiles(files.origin, ())

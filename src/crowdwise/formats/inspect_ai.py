@@ -91,7 +91,10 @@ def _list_samples(files: ExportFiles, found: AnswerCollector) -> list[_Sample]:
     samples: list[_Sample] = []
     for file in files.files:
         if file.path.suffix == ARCHIVE:  # of a folder of logs
-            samples += _list_samples(open_files(file.blob), found)
+            inside = open_files(file.blob)
+            if inside.archive is None or any(each.path.suffix == ARCHIVE for each in inside.files):
+                raise InputError(f"{file.blob.name} is no log of inspect_ai: it is no archive, or one of archives.")
+            samples += _list_samples(inside, found)
         elif file.path.name == HEADER:
             header, where = _read_object(file)
             run = _describe_run(header, found, where)
