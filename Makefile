@@ -4,14 +4,18 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint format benchmark docs clean
+.PHONY: demo test pytest lint format benchmark docs clean
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/crowdwise demo --out crowdwise-demo
 
+# Linters, which use one core, run beside the tests, and both to their end.
+test: $(VENV)/.test-ready
+	$(MAKE) --jobs 2 --keep-going pytest lint
+
 # A process for each core, one thread in each; the tests of a file stay together, as they share what is costly to make,
 # and files are dealt in the order of tests/conftest.py, the longest first.
-test: lint
+pytest: $(VENV)/.test-ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.test-ready

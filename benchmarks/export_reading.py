@@ -3,9 +3,9 @@
     pip install orjson
     python benchmarks/export_reading.py --answers 1000000
 
-Makes a Label Studio export (JSON, about 780 bytes an answer) in a temporary folder, then reads it in a process of its own
-by each: `orjson.loads` of the whole file, `read_export`, and `read_labels`. The best of `--repeats` runs counts, in seconds
-of the processor, so that other work on the machine does not.
+Makes a Label Studio export (JSON, about 780 bytes an answer) in a temporary folder, then reads it in a process of its
+own by each: `orjson.loads` of the whole file, `read_export`, and `read_labels`. The best of `--repeats` runs counts, in
+seconds of the processor, so that other work on the machine does not.
 """
 
 from __future__ import annotations
@@ -18,6 +18,20 @@ import sys
 import tempfile
 from pathlib import Path
 
+WORDS = [
+    "lorem",
+    "ipsum",
+    "dolor",
+    "sit",
+    "amet",
+    "consectetur",
+    "adipiscing",
+    "elit",
+    "sed",
+    "do",
+    "eiusmod",
+    "tempor",
+]
 WORKERS, A_TASK = 50, 5  # answers a task
 READERS = {
     "orjson": "import orjson; kept = orjson.loads(open(path, 'rb').read())",
@@ -37,23 +51,6 @@ print(json.dumps({{"seconds": time.process_time() - before,
 
 
 def make_task(task: int, rng: random.Random) -> dict[str, object]:
-    words = [
-        "lorem",
-        "ipsum",
-        "dolor",
-        "sit",
-        "amet",
-        "consectetur",
-        "adipiscing",
-        "elit",
-        "sed",
-        "do",
-        "eiusmod",
-        "tempor",
-        "incididunt",
-        "ut",
-        "labore",
-    ]
     annotations = []
     for number, worker in enumerate(rng.sample(range(WORKERS), A_TASK)):
         time = f"2026-03-{rng.randrange(1, 28):02d}T10:{rng.randrange(60):02d}:{rng.randrange(60):02d}.123456Z"
@@ -70,7 +67,7 @@ def make_task(task: int, rng: random.Random) -> dict[str, object]:
         })  # fmt: skip
     return {
         "id": task, "annotations": annotations, "file_upload": "reviews.csv", "drafts": [], "predictions": [],
-        "data": {"text": " ".join(rng.choices(words, k=30)), "source": rng.choice(["mail", "chat"])}, "meta": {},
+        "data": {"text": " ".join(rng.choices(WORDS, k=30)), "source": rng.choice(["mail", "chat"])}, "meta": {},
         "created_at": "2026-03-01T09:00:00.000000Z", "updated_at": "2026-03-28T09:00:00.000000Z", "inner_id": task + 1,
         "total_annotations": A_TASK, "cancelled_annotations": 0, "total_predictions": 0, "comment_count": 0,
         "unresolved_comment_count": 0, "last_comment_updated_at": None, "project": 3, "updated_by": 1,
@@ -107,9 +104,8 @@ def main() -> None:
         print(f"{given.answers:,} answers, {path.stat().st_size / 2**20:.0f} MB")
         for name, call in READERS.items():
             found = measure(path, call, given.repeats)
-            print(
-                f"{name:12s} {found['seconds']:7.2f} s, peak {found['peak_mb']:7.0f} MB, table {found['table_mb']:.0f} MB"
-            )
+            sizes = f"peak {found['peak_mb']:7.0f} MB, table {found['table_mb']:.0f} MB"
+            print(f"{name:12s} {found['seconds']:7.2f} s, {sizes}")
 
 
 if __name__ == "__main__":

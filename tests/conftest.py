@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
+from crowdwise.dependence import effective_size
+from crowdwise.fitting import skill_sampler
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate
 
@@ -16,18 +19,21 @@ settings.load_profile("crowdwise")
 
 # Files that take longest, by themselves: begun first, so that no process is left with one of them at the end.
 LONGEST = (
-    "tests/mutations/test_mutations.py",
-    "tests/audit/test_audit.py",
     "tests/reproduction/test_papers.py",
     "tests/statistical/test_coverage.py",
-    "tests/cli/test_every_set.py",
-    "tests/contract/test_invariance.py",
-    "tests/evaluate/test_auto.py",
-    "tests/surface/test_examples.py",
-    "tests/statistical/test_moments.py",
     "tests/contract/test_contract.py",
-    "tests/cli/test_one_consensus.py",
+    "tests/cli/test_every_set.py",
+    "tests/evaluate/test_auto.py",
+    "tests/mutations/test_mutations.py",
+    "tests/surface/test_examples.py",
+    "tests/audit/test_audit.py",
+    "tests/statistical/test_moments.py",
+    "tests/contract/test_invariance.py",
     "tests/dependence/test_effective_size.py",
+    "tests/contract/test_hard_cases.py",
+    "tests/learn/test_engine.py",
+    "tests/robustness/test_mutated_models.py",
+    "tests/robustness/test_kill_writers.py",
 )
 
 
@@ -40,6 +46,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(absent)
     rank = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], len(rank)))
+
+
+def pytest_collection_finish() -> None:
+    """What is collected stays: the garbage collector need not go through thousands of tests again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
+def few_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intervals from a tenth of the usual draws, for tests of which no number depends on how many they are."""
+    for name in ("BURN_IN", "SWEEPS", "COIN_BURN_IN", "COIN_SWEEPS"):
+        monkeypatch.setattr(skill_sampler, name, getattr(skill_sampler, name) // 10)
+
+
+@pytest.fixture
+def no_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Audits that do not say how many workers the crowd is worth, which takes them longest and changes no finding."""
+    monkeypatch.setattr(effective_size, "_reason_to_skip", lambda *_: "Nobody asked.")
 
 
 @pytest.fixture(scope="session")

@@ -38,6 +38,7 @@ def test_a_block_that_answers_as_one_is_one_voice() -> None:
     assert found.effective.size < 16
 
 
+@pytest.mark.usefixtures("no_size")
 @pytest.mark.parametrize(("share", "skill", "seed"), [(0.3, 0.5, 1), (0.3, 0.5, 2), (0.4, 0.7, 0)])
 def test_colluders_who_lead_the_consensus_accuse_nobody(share: float, skill: float, seed: int) -> None:
     crowd = simulate("colluders", n_tasks=1000, n_workers=20, share=share, skill=skill, random_state=seed)
@@ -50,12 +51,14 @@ def test_colluders_who_lead_the_consensus_accuse_nobody(share: float, skill: flo
     assert all(verdict != FINE for verdict, kind in zip(found.verdicts, crowd.kinds, strict=True) if kind != "honest")
 
 
+@pytest.mark.usefixtures("no_size")
 def test_a_crowd_of_nothing_but_blocks_is_audited() -> None:
     said = np.repeat(np.random.default_rng(0).integers(0, 3, (300, 6)), 4, axis=1)
     found = audit_crowd(cw.CrowdLabels.from_dense(said), method="dawid-skene")
     assert FINE not in found.verdicts
 
 
+@pytest.mark.usefixtures("no_size")
 def test_the_consensus_shown_is_that_of_the_method_asked_for() -> None:
     crowd = simulate("spammers", n_tasks=200, n_workers=8, n_classes=3, share=0.25, random_state=1)
     gold = {task: int(crowd.truth[task]) for task in range(40)}
@@ -76,6 +79,7 @@ def test_the_consensus_shown_is_that_of_the_method_asked_for() -> None:
         audit_crowd(crowd.labels, method="dawid-skeen")
 
 
+@pytest.mark.usefixtures("no_size")
 def test_gold_may_name_a_class_that_no_worker_used(monkeypatch: pytest.MonkeyPatch) -> None:
     crowd = simulate("spammers", n_tasks=60, n_workers=8, n_classes=3, random_state=1)
     longer = pa.array([7, 2, 1, 0])
@@ -92,6 +96,7 @@ def test_gold_may_name_a_class_that_no_worker_used(monkeypatch: pytest.MonkeyPat
     assert "choosing between 4 classes" in page
 
 
+@pytest.mark.usefixtures("no_size")
 def test_ties_of_the_vote_are_broken_as_without_an_audit() -> None:
     labels = cw.CrowdLabels.from_dense(np.array([[0, 1], [1, 0], [0, 1], [0, 0], [1, 0]] * 6))
     assert audit_crowd(labels, method="majority-vote").model.consensus() == cw.MajorityVote().fit(labels).consensus()
@@ -99,6 +104,7 @@ def test_ties_of_the_vote_are_broken_as_without_an_audit() -> None:
     assert audit_crowd(labels, method="majority-vote", random_state=7).model.consensus() == seeded.consensus()
 
 
+@pytest.mark.usefixtures("no_size")
 def test_one_method_counts_those_who_copy_once() -> None:
     crowd = simulate("groups", n_tasks=1000, n_workers=40, n_classes=3, random_state=0)
     found = audit_crowd(crowd.labels, method="group-dawid-skene")
@@ -108,6 +114,7 @@ def test_one_method_counts_those_who_copy_once() -> None:
     assert right[0] > right[1]
 
 
+@pytest.mark.usefixtures("no_size")
 def test_honest_crowds_are_left_alone() -> None:
     flagged = 0
     for seed in range(12):
@@ -125,6 +132,7 @@ def test_honest_crowds_are_left_alone() -> None:
     assert flagged <= 2  # at 5 %, three of twelve have a chance of 2 %
 
 
+@pytest.mark.usefixtures("no_size")
 def test_the_surest_finding_is_first_and_the_worst_is_the_verdict() -> None:
     crowd = simulate("one-coin", n_tasks=40, n_workers=30, random_state=0)
     found = audit_crowd(crowd.labels)

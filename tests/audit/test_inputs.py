@@ -48,6 +48,7 @@ def test_an_attribute_of_many_values_is_skipped_with_a_note() -> None:
     assert "disparity" not in {screen.kind for screen in found.screens}
 
 
+@pytest.mark.usefixtures("no_size")
 def test_attributes_that_all_make_no_groups_leave_the_rest_of_the_audit() -> None:
     crowd = cw.simulate.simulate("spammers", n_tasks=60, n_workers=60, n_classes=2, share=0.1, random_state=0).labels
     found = cw.audit_crowd(crowd, worker_attributes={name: AGES[name] for name in ("worker", "age")})

@@ -47,6 +47,7 @@ def test_json_is_one_object_with_the_promised_keys(cw: Callable[..., Any], label
     assert 0 <= ran.json["log_loss"] < 0.1
 
 
+@pytest.mark.usefixtures("few_sweeps")
 @pytest.mark.parametrize("slug", [method.slug for method in methods()])
 def test_every_method(slug: str, cw: Callable[..., Any], labels: Path, truth: Path, tmp_path: Path) -> None:
     ran = cw("aggregate", labels, "--method", slug, "--truth", truth, "--json", "--out", tmp_path / "results")
@@ -213,6 +214,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.usefixtures("few_sweeps")
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_hostile_names_are_inert(kind: str, cw: Callable[..., Any], tmp_path: Path) -> None:
     name = HOSTILE[kind]

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 DATA = Path(os.environ.get("CROWDWISE_DATA") or "nowhere")
 pytestmark = [
     pytest.mark.data,
+    pytest.mark.usefixtures("few_sweeps"),
     pytest.mark.skipif(
         not os.environ.get("CROWDWISE_DATA"),
         reason="CROWDWISE_DATA is not set: point it at the folder with NAME/labels.csv and NAME/truth.csv",
     ),
 ]
 
-MOST_LABELS, TO_TWINS = 1_200, 3_000  # of a set, and of one with twins; of larger ones the first tasks are taken
+MOST_LABELS, TO_TWINS = 600, 3_000  # of a set, and of one with twins; of larger ones the first tasks are taken
 REPEATED = ("adult2", "fact_eval", "zencrowd_us")  # a worker answers a task twice
 TWINS = ("zencrowd_us",)  # pages whose addresses differ only in case
 NUMBERS = ("emotion_anger", "emotion_joy", "emotion_valence", "wordsim")

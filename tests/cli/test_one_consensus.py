@@ -45,6 +45,7 @@ def data_of(page: str) -> Any:
     return json.loads(found[1])
 
 
+@pytest.mark.usefixtures("no_size")
 @pytest.mark.parametrize(
     ("asked", "known"),
     [([], False), (["--seed", "5"], True), (["--method", "ebcc", "--seed", "2"], False)],
@@ -108,6 +109,7 @@ def test_four_ways_one_consensus(
     assert all(basis in " ".join(text.split()) for text in (printed, audit, page))
 
 
+@pytest.mark.usefixtures("no_size")
 def test_truth_scores_and_gold_teaches(cw: Callable[..., Any], files: dict[str, Path]) -> None:
     plain = cw("audit", files["labels"], "--json").json
     scored = cw("audit", files["labels"], "--truth", files["truth"], "--json").json

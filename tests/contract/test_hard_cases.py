@@ -13,6 +13,7 @@ from crowdwise.labels import CrowdLabels, InputError
 if TYPE_CHECKING:
     from crowdwise.registry import Method
 
+pytestmark = pytest.mark.usefixtures("few_sweeps")
 EVERY = pytest.mark.parametrize("method", cw.methods(), ids=lambda method: method.slug)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray
     from crowdwise.registry import Method
 
+pytestmark = pytest.mark.usefixtures("few_sweeps")
 EVERY = pytest.mark.parametrize("method", cw.methods(), ids=lambda method: method.slug)
 BOTH = pytest.mark.parametrize(("which", "engine"), [("sparse", "numba"), ("dense", "numpy")])
 DRAWN = (

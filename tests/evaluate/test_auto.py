@@ -16,6 +16,7 @@ from crowdwise.fitting.skill_intervals import shrink_rows_to_crowd
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate
 
+FEWER = {"cifar10h": 120}  # tasks: 51 labels of each take longer than three other sets
 FOURTEEN = (
     "bluebird", "dog", "web", "rte", "temp", "sp", "zencrowd_us", "adult2", "fact_eval", "ducks", "labelme", "music",
     "imagenet15n", "cifar10h",
@@ -259,12 +260,13 @@ def test_on_average_right_and_honest_on_real_data() -> None:
     rows = []
     for name in FOURTEEN:
         data = cw.datasets.load(name)
-        model, vote = cw.Auto().fit(data.labels), cw.MajorityVote().fit(data.labels)
-        known = data.truth_codes >= 0
-        accuracy = cw.metrics.accuracy(data.truth_codes, model._decide(model.posterior_))
-        assert accuracy > cw.metrics.accuracy(data.truth_codes, vote._decide(vote.posterior_)) - 0.02, name
-        error = cw.metrics.expected_calibration_error(data.truth_codes, model.posterior_)
-        expected, rate = model.expected_wrong(), (1 - accuracy) * known.size
+        kept = np.arange(data.labels.n_tasks) < FEWER.get(name, data.labels.n_tasks)
+        labels, truth = data.labels.keep_tasks(kept), data.truth_codes[kept]
+        model, vote = cw.Auto().fit(labels), cw.MajorityVote().fit(labels)
+        accuracy = cw.metrics.accuracy(truth, model._decide(model.posterior_))
+        assert accuracy > cw.metrics.accuracy(truth, vote._decide(vote.posterior_)) - 0.02, name
+        error = cw.metrics.expected_calibration_error(truth, model.posterior_)
+        expected, rate = model.expected_wrong(), (1 - accuracy) * truth.size
         rows.append((accuracy, error, expected.low <= rate <= expected.high))
     accuracy, error, held = np.mean(rows, axis=0)
     assert accuracy > 0.85

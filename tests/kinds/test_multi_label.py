@@ -269,6 +269,7 @@ def test_small_crowds() -> None:
     for method in (SetVotes, OneVsRest, LabelMixture):
         one = method().fit({"task": [1], "worker": ["x"], "labels": ["a"]})
         assert one.consensus()["labels"].to_pylist() == ["a"]
+        assert "No task has two answers" in one.caveat()
         empty = method().fit(read_label_sets({"task": [1, 1], "worker": ["x", "y"], "labels": ["", ""]}, classes=["a"]))
         assert empty.consensus()["labels"].to_pylist() == [""]
         assert np.isfinite(empty.workers()["sensitivity"].to_numpy()).all()

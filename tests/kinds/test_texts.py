@@ -175,7 +175,7 @@ def test_word_posterior_by_enumeration() -> None:
             said = [
                 accuracy[slots.worker[vote]]
                 if slots.candidate[vote] == true
-                else (1 - accuracy[slots.worker[vote]]) / max(size - 1, 1)
+                else (1 - accuracy[slots.worker[vote]]) / (size + 2)
                 for vote in votes
             ]
             chances.append(np.prod(said) / size)
@@ -311,6 +311,7 @@ def test_small_and_odd_input() -> None:
         (["a", None], "holds no text"),
         (["a", "\u200b"], "texts without a word .*row 1"),
         (["a", "\0b"], "NUL"),
+        ([["a"], ["b"]], "in place of texts"),
         (["a", "word " * 100_000], "more than 200,000 characters .*row 1.* Cut them into parts"),
     ],
 )

@@ -106,6 +106,9 @@ def test_portraits_of_workers() -> None:
     np.testing.assert_allclose(model.confusion_.sum(axis=2), 1, atol=1e-9)
     right = np.einsum("wkk->w", model.confusion_) / 5
     assert np.corrcoef(right, crowd.slope[name])[0, 1] > 0.5
+    table = model.consensus()
+    held = (table["low"].to_numpy() <= crowd.grade) & (crowd.grade <= table["high"].to_numpy())
+    assert held.mean() >= 0.85  # sets of whole classes hold more than 90 %
     shares = model.predict_proba(X)
     np.testing.assert_allclose(shares.sum(axis=1), 1)
     best = name[right.argmax()]

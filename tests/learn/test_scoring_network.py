@@ -75,9 +75,10 @@ def _given(data: Any) -> tuple[Any, Any]:
 
 
 def test_intervals_of_scores_and_workers_cover() -> None:
-    """Of 90 % intervals, 80 to 98 % hold the scores of items, and the reliabilities of workers."""
+    """Of 90 % intervals, 80 to 98 % hold the scores of items, and the slopes and biases of workers."""
     scores: list[float] = []
     slopes: list[float] = []
+    biases: list[float] = []
     for seed in range(4):
         X = np.random.default_rng(seed).normal(size=(40, 3))
         crowd = simulate_comparisons(
@@ -91,8 +92,12 @@ def test_intervals_of_scores_and_workers_cover() -> None:
         # Slopes are told apart up to a factor of all of them.
         reach, mean = 1.645 * np.sqrt(own.worker_slope_variance_), own.worker_slope_.mean()
         slopes.append((np.abs(own.worker_slope_ - mean) <= reach).mean())
+        workers = own.workers()
+        low, high = (workers[f"position_bias_{end}"].to_numpy() for end in ("low", "high"))
+        biases.append(((low <= 0) & (high >= 0)).mean())
     assert 0.8 <= np.mean(scores) <= 0.98
     assert 0.8 <= np.mean(slopes) <= 1.0
+    assert 0.8 <= np.mean(biases) <= 1.0
 
 
 def test_sides_and_adversaries_are_found() -> None:

@@ -14,6 +14,7 @@ import crowdwise as cw
 from crowdwise.kinds import Values, simulate_values
 from crowdwise.labels.errors import InputError
 from crowdwise.learn import value_posterior as vp
+from crowdwise.learn.value_learner import common_line
 
 LINEAR: dict[str, Any] = {"network": "linear", "learning_rate": 0.03, "device": "cpu"}
 
@@ -143,8 +144,9 @@ def test_lines_of_workers_are_found() -> None:
 
 
 def test_intervals_cover() -> None:
-    """Of 90 % intervals of the consensus, 85 to 95 % hold the truth."""
+    """Of 90 % intervals of the consensus, 85 to 95 % hold the truth; those of the workers' noise too, more or less."""
     held: list[float] = []
+    errors: list[float] = []
     for seed in range(4):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(200, 3))
@@ -155,7 +157,10 @@ def test_intervals_cover() -> None:
         model = cw.GaussianEm(**LINEAR, epochs=10, random_state=seed).fit(X, crowd.answers)
         table = model.consensus()
         held.append(((table["low"].to_numpy() <= truth) & (truth <= table["high"].to_numpy())).mean())
+        workers, error = model.workers(), crowd.error[model.workers_.astype(int)]
+        errors.append(((workers["error_low"].to_numpy() <= error) & (error <= workers["error_high"].to_numpy())).mean())
     assert 0.85 <= np.mean(held) <= 0.95
+    assert 0.8 <= np.mean(errors) <= 0.98
 
 
 def test_ahead_of_the_network_on_plain_means() -> None:
@@ -202,6 +207,14 @@ def test_several_coordinates_and_constants() -> None:
         np.testing.assert_allclose(same.predict(X), 7.0, atol=0.5)
     with pytest.raises(InputError, match="layer is 'square'"):
         cw.GaussianEm(layer="square").fit(X, answers)
+
+
+def test_the_common_worker_is_on_the_side_of_most_answers() -> None:
+    lines = vp.Lines(np.array([[2.0], [1.0], [-3.0]]), np.array([[1.0], [0.0], [9.0]]), np.ones(3), np.ones(1))
+    np.testing.assert_allclose(np.concatenate(common_line(lines, np.array([1, 3, 2]))), [1.25, 0.25])
+    turned = replace(lines, scale=-lines.scale)  # the network learnt to say the opposite
+    np.testing.assert_allclose(np.concatenate(common_line(turned, np.array([1, 3, 2]))), [-1.25, 0.25])
+    np.testing.assert_allclose(np.concatenate(common_line(replace(lines, scale=0 * lines.scale), np.ones(3))), [1, 0])
 
 
 def test_who_turns_the_scale_round() -> None:

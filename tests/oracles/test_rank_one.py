@@ -375,6 +375,7 @@ def test_most_workers_are_taken_to_be_better_than_chance(slug: str) -> None:
 
 
 @METHODS
+@pytest.mark.usefixtures("few_sweeps")
 def test_scraps_of_labels_are_finite_whatever_their_order(slug: str) -> None:
     """Repeats, tasks and workers without labels, parts that never meet, answers that agree less than chance."""
     for seed in range(25):

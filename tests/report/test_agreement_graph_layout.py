@@ -88,9 +88,10 @@ def test_an_independent_crowd_has_no_graph() -> None:
     assert drawn <= 2  # 5 % of 10 is 0.5; three or more have a chance of 1 %
 
 
+@pytest.mark.usefixtures("no_size")
 def test_a_crowd_in_groups_has_one() -> None:
     crowd = cw.simulate.simulate("groups", n_tasks=800, n_workers=24, n_groups=6, random_state=1)
-    audit = cw.audit_crowd(crowd.labels)
+    audit = cw.audit_crowd(crowd.labels, method="dawid-skene")
     assert audit.dependence is not None
     graph = agreement_graph(audit.dependence, audit.group, crowd.labels.labels_per_worker)
     assert graph is not None

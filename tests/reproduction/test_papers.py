@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 from crowdwise.labels.errors import InputError
-from crowdwise.reproduction import run_table, verdicts
+from crowdwise.reproduction import fairness_measures, problems, run_table, verdicts
 from crowdwise.reproduction.job_checks import check_jobs
 from crowdwise.reproduction.measures import MEASURES
 from crowdwise.reproduction.problems import make_problem
@@ -46,11 +48,15 @@ def test_a_table_says_what_it_is(name: str) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_models_and_parameters_are_there(name: str) -> None:
-    check_jobs(read_table(name).jobs(seeds=1))
+    table = read_table(name)
+    check_jobs(replace(table, limits=table.quick_version().limits).jobs(seeds=1))  # of every setting, on few tasks
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_the_small_version_runs(name: str, tmp_path: Path) -> None:
+def test_the_small_version_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fairness_measures, "TREES", 10)
+    for read_files in ("load", "load_features"):  # once for all runs of the table
+        monkeypatch.setattr(problems, read_files, cache(getattr(problems, read_files)))
     table = read_table(name).quick_version()
     jobs = table.jobs()
     rows = run_table.run_table(table, jobs, tmp_path / "rows.jsonl", device="cpu")

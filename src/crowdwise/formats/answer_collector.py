@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.formats.answer_columns import GrowingTable
+from crowdwise.formats.answer_columns import GrowingTable, as_array
 from crowdwise.labels.attributes import MOST_VALUES
 from crowdwise.labels.errors import InputError, listing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import pyarrow as pa
 
 __all__ = ["KIND_COLUMNS", "AnswerCollector", "QuestionAnswers"]
 
@@ -32,13 +33,11 @@ KIND_COLUMNS: dict[str, tuple[str, ...]] = {
     "boxes": ("x_min", "y_min", "x_max", "y_max", "label"),
     "points": ("x", "y", "label"),
     "masks": ("mask", "label"),
+    "outlines": ("outline", "label"),
 }
-MARKED = (
-    "spans",
-    "boxes",
-    "points",
-    "masks",
-)  # kinds whose answer may be several rows, or none where nothing is to be marked
+# Kinds whose answer may be several rows, or none where nothing is to be marked.
+MARKED = ("spans", "boxes", "points", "outlines")
+LONGEST_TEXT, MOST_TEXT = 4_000, 1 << 23  # characters of what a task shows, and of what all show, that are kept
 LONGEST_ATTRIBUTE = 64  # characters: longer texts are what a task shows, and make no groups
 
 
@@ -123,7 +122,7 @@ class AnswerCollector:
     skipped, drafts
         Tasks and workers of answers that are none.
     unmarked
-        Tasks and workers of answers without a span, box or mask; they count where the file has questions about these.
+        Tasks and workers of answers without a span, box or outline; they count where these are asked for.
     left_out
         Anything else that is in the file and was not read, and how often.
     notes
@@ -138,7 +137,7 @@ class AnswerCollector:
         self._once = GrowingTable("task", "record")
         self.left_out: Counter[str] = Counter()
         self.notes: list[str] = []
-        self.tasks, self.workers = _Attributes("task"), _Attributes("worker")
+        self.tasks, self.workers, self.shown = _Attributes("task"), _Attributes("worker"), _ShownTexts()
         self.text = False  # names were read from text, so that integers are to be recognised
 
     def add_task(self, name: Any, record: int) -> None:
@@ -156,7 +155,7 @@ class AnswerCollector:
         """Put together what only the whole file tells, and refuse a task that stands in it twice.
 
         Where some answers to a question hold several choices, the others are lists of one. Answers in which nothing was
-        marked count for the questions about spans, boxes and masks.
+        marked count for the questions about spans, boxes and outlines.
         """
         for name, kind in list(self.questions):
             if kind == "multi-label" and (name, "labels") in self.questions:
@@ -182,38 +181,86 @@ class AnswerCollector:
         )
 
 
+class _ShownTexts:
+    """What tasks show, as text; none at all where that is too much to hold."""
+
+    def __init__(self) -> None:
+        self.texts: dict[Any, str] | None = {}
+        self.size = 0
+
+    def add(self, task: Any, fields: Mapping[str, Any]) -> None:
+        """Take what a task shows: its field `text`, or the longest text of its fields."""
+        if self.texts is None or task in self.texts:
+            return
+        texts = [value for value in fields.values() if isinstance(value, str)]
+        given = fields.get("text")
+        shown = given if isinstance(given, str) else max(texts, key=len, default="")
+        if shown:
+            self.texts[task] = shown[:LONGEST_TEXT]
+            self.size += len(self.texts[task])
+            if self.size > MOST_TEXT:
+                self.texts = None
+
+    def to_table(self) -> pa.Table:
+        """A row for each task."""
+        table = GrowingTable("task", "text")
+        for task, text in (self.texts or {}).items():
+            table.add(task, text)
+        return table.to_table()
+
+
 class _Attributes:
-    """What is known of tasks or workers besides the answers: fields of few, short values."""
+    """What is known of tasks or workers besides the answers: fields of few, short values.
+
+    A field is kept as codes of its values, so that a million tasks take a few megabytes.
+    """
 
     def __init__(self, role: str) -> None:
         self.role = role
-        self.names: dict[Any, int] = {}
-        self.fields: dict[str, dict[int, Any]] = {}
-        self.values: dict[str, set[Any]] = {}
+        self.names = GrowingTable(role)
+        self.codes: dict[str, array[int]] = {}
+        self.values: dict[str, dict[Any, int]] = {}  # and which are too many: those without codes
+        self.last: Any = None
 
     def add(self, name: Any, facts: Mapping[str, Any]) -> None:
         """Take the fields of a task or worker; long texts, lists and fields of many values are left aside."""
+        if name == self.last or not facts:
+            return
+        self.last, row = name, len(self.names)
+        self.names.add(name)
         for field, value in facts.items():
-            known = self.values.setdefault(field, set())
-            if len(known) > MOST_VALUES:
+            known = self.values.setdefault(field, {})
+            if len(known) > MOST_VALUES or not _makes_groups(value):
                 continue
-            if isinstance(value, str):
-                if not value or len(value) > LONGEST_ATTRIBUTE:
-                    continue
-            elif not isinstance(value, bool | int | float):
-                continue
-            known.add(value)
+            code = known.setdefault(value, len(known))
             if len(known) > MOST_VALUES:
-                self.fields.pop(field, None)
-            else:
-                place = self.names.setdefault(name, len(self.names))
-                self.fields.setdefault(field, {})[place] = value
+                self.codes.pop(field, None)
+                continue
+            codes = self.codes.setdefault(field, array("b"))
+            codes.extend([-1] * (row - len(codes)))
+            codes.append(code)
 
     def to_table(self) -> pa.Table:
         """A row for each task or worker, a column for each field; neither those of one value nor of one value each."""
-        several = {field for field, values in self.fields.items() if 1 < len(self.values[field]) < len(values)}
-        names = [field for field in self.fields if field != self.role and field in several]
-        table = GrowingTable(self.role, *names)
-        for name, place in self.names.items():
-            table.add(name, *(self.fields[field].get(place) for field in names))
-        return table.to_table()
+        names = self.names.to_table()[self.role]
+        table = pa.table({self.role: names})
+        for field, codes in self.codes.items():
+            codes.extend([-1] * (len(names) - len(codes)))
+            known = np.frombuffer(codes, np.int8)
+            if field != self.role and 1 < len(self.values[field]) < (known >= 0).sum():
+                values = as_array(tuple(self.values[field]))
+                table = table.append_column(field, values.take(pa.array(known, mask=known < 0)))
+        return table.take(_first_rows(names))
+
+
+def _makes_groups(value: Any) -> bool:
+    if isinstance(value, str):
+        return 0 < len(value) <= LONGEST_ATTRIBUTE
+    return isinstance(value, bool | int | float)
+
+
+def _first_rows(names: pa.ChunkedArray) -> pa.Array:
+    """Where each name stands first."""
+    encoded = names.combine_chunks().dictionary_encode() if len(names) else None
+    codes = encoded.indices.to_numpy(zero_copy_only=False) if encoded is not None else np.zeros(0, np.int64)
+    return pa.array(np.unique(codes, return_index=True)[1], pa.int64())

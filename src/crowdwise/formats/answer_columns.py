@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["GrowingTable"]
+__all__ = ["GrowingTable", "as_array"]
 
-ROWS = 1 << 16  # that are held as Python objects before they become Arrow arrays
+ROWS = 1 << 14  # that are held as Python objects before they become Arrow arrays
 TIME = pa.timestamp("us", "UTC")
 
 
@@ -40,7 +40,7 @@ class GrowingTable:
     def _pack(self) -> None:
         if self._rows:
             for name, chunks, values in zip(self.names, self._chunks, zip(*self._rows, strict=True), strict=True):
-                chunks.append(_as_times(_as_array(values)) if name == "time" else _as_array(values))
+                chunks.append(_as_times(as_array(values)) if name == "time" else as_array(values))
         self.n_rows += len(self._rows)
         self._rows = []
 
@@ -50,7 +50,7 @@ class GrowingTable:
         return pa.table({name: _join(chunks) for name, chunks in zip(self.names, self._chunks, strict=True)})
 
 
-def _as_array(values: tuple[Any, ...]) -> pa.Array:
+def as_array(values: tuple[Any, ...]) -> pa.Array:
     """An array of values; where their types differ, as text."""
     try:
         return pa.array(values)

@@ -86,6 +86,8 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
         found.add_task(task, records.number)
         facts = _parse(record.get("metadata")) or _other_fields(record)
         found.tasks.add(task, facts if isinstance(facts, dict) else {})
+        fields = record.get("fields")
+        found.shown.add(task, fields if isinstance(fields, dict) else _other_fields(record))
         suggested = {each.question: each for each in _suggestions(record, records.where)}
         for each in suggested.values():
             if each.question in kinds:

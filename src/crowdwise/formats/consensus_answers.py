@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from crowdwise.labels.errors import InputError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["AGENT", "ConsensusAnswer", "ConsensusAnswers", "SoftLabels"]
 
 AGENT = "crowdwise"  # as whom the tools are told that the consensus was found
-ANSWERED = ("label", "value")  # the column of the consensus that holds the answer
+ANSWERED = ("label", "value", "labels", "text")  # the column of the consensus that holds the answer
 
 
 class ConsensusAnswer(NamedTuple):
@@ -54,7 +56,12 @@ class ConsensusAnswers:
     def by_task(self) -> dict[str, ConsensusAnswer]:
         """The consensus of each task, by the task's name as text."""
         names = self.table.column_names
-        said = self.table[next(name for name in ANSWERED if name in names)].to_pylist()
+        answered = next((name for name in ANSWERED if name in names), None)
+        if answered is None or "task" not in names:
+            raise InputError(f"The consensus of {self.question.kind} is not written back yet. Leave --write-back out.")
+        said = self.table[answered].to_pylist()
+        if answered == "labels":  # the consensus of sets of labels is text, with bars between
+            said = [each.split("|") if each else [] for each in said]
         sure = self.table["confidence"].to_pylist() if "confidence" in names else [None] * len(said)
         tasks = map(str, self.table["task"].to_pylist())
         return {task: ConsensusAnswer(*each) for task, each in zip(tasks, zip(said, sure, strict=True), strict=True)}

@@ -84,6 +84,7 @@ def _read_line(record: Mapping[str, Any], worker: str, found: AnswerCollector, w
     marks = record[field]
     if not isinstance(marks, list):
         raise InputError(f"{where}: {field!r} holds {quote(marks)}, not a list. Export the file again.")
+    found.shown.add(task, {name: record[name] for name in SHOWN if name in record})
     found.tasks.add(task, {name: value for name, value in record.items() if name not in ELSEWHERE})
     if not marks:
         found.left_out["task without a label (not seen, or none)"] += 1

@@ -73,6 +73,8 @@ class Export:
         Task and worker of answers that were skipped, or not submitted.
     task_attributes, worker_attributes
         What the file says of tasks and workers besides: fields of few, short values.
+    items
+        What tasks show, as text; empty for an export of very much of it.
     left_out
         Anything else that was not read, and how often it occurs.
     notes
@@ -92,6 +94,7 @@ class Export:
     drafts: pa.Table
     task_attributes: pa.Table
     worker_attributes: pa.Table
+    items: pa.Table
     left_out: dict[str, int]
     notes: tuple[str, ...] = ()
     include_predictions: bool = False
@@ -142,6 +145,15 @@ class Export:
             )
         place = Place(self.origin, "answer", lambda row: row + 1)
         return Columns(list(table.column_names), table.column, place=place, text=self.text)
+
+    def item_columns(self) -> Columns | None:
+        """What tasks with answers show, as a table; None if the file does not say."""
+        if not self.items.num_rows:
+            return None
+        names = pc.unique(self.answers["task"]).cast(pa.string())
+        table = self.items.filter(pc.is_in(self.items["task"].cast(pa.string()), names))
+        place = Place(self.origin)
+        return Columns(table.column_names, table.column, place=place, text=self.text) if table.num_rows else None
 
     def gold_columns(self) -> Columns | None:
         """The known answers to tasks with answers by workers as a table, each once; None if there are none."""
@@ -220,6 +232,7 @@ def make_export(
         drafts=found.drafts.to_table(),
         task_attributes=found.tasks.to_table(),
         worker_attributes=found.workers.to_table(),
+        items=found.shown.to_table(),
         left_out=dict(found.left_out),
         notes=tuple(found.notes),
         include_predictions=include_predictions,

@@ -76,7 +76,9 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
         if task in met:
             raise InputError(f"{where} has the {task_column} {quote(task)} of {met[task]} again. Give each task once.")
         met[task] = where
-        found.tasks.add(task, {name: value for name, value in row.items() if name not in (column, who, said)})
+        about = {name: value for name, value in row.items() if name not in (column, who, said)}
+        found.tasks.add(task, about)
+        found.shown.add(task, about)
         for worker, answer in _answers_of(row, lists, where):
             if not isinstance(worker, str | int) or worker == "":
                 raise InputError(f"{where}: an annotator is {quote(worker)}, so that nobody knows whose answer it is.")

@@ -77,6 +77,7 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
             continue
         metadata = record.get("metadata")
         found.tasks.add(task, metadata if isinstance(metadata, dict) else {})
+        found.shown.add(task, {"input": record["input"]} if isinstance(record.get("input"), str) else {})
         for scorer, score in scores.items():
             if (task, scorer) in met:
                 raise InputError(

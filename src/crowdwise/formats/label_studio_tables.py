@@ -64,7 +64,9 @@ def _read_row(row: Mapping[str, Any], asked: list[str], found: AnswerCollector, 
         return  # a task without annotations has a row too
     if not isinstance(row["id"], str | int) or row["id"] == "":
         raise InputError(f"{where()}: 'id' is {quote(row['id'])}, so that its task has no name. Export the file again.")
-    found.tasks.add(row["id"], {name: value for name, value in row.items() if name not in KNOWN and name not in asked})
+    data = {name: value for name, value in row.items() if name not in KNOWN and name not in asked}
+    found.tasks.add(row["id"], data)
+    found.shown.add(row["id"], data)
     for name, kind, rows in answers:
         found.question(name, kind).add(
             row["id"],

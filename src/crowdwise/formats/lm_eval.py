@@ -90,6 +90,8 @@ def _read_response(
     if answer is None:
         found.left_out[NOT_READ] += 1
         return
+    document = record.get("doc")
+    found.shown.add(task, document if isinstance(document, dict) else {})
     asked = found.question(question, "labels")
     if answer in ("", NOT_FOUND):
         found.skipped.add(task, worker)

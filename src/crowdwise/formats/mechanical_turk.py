@@ -72,7 +72,9 @@ def _read_row(row: dict[str, str], answers: list[str], several: set[str], found:
         "time": parse_time(row.get("SubmitTime", "")),
         "duration": float(spent) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", spent) else None,
     }
-    found.tasks.add(task, {name[len(INPUT) :]: cell for name, cell in row.items() if name.startswith(INPUT)})
+    shown = {name[len(INPUT) :]: cell for name, cell in row.items() if name.startswith(INPUT)}
+    found.tasks.add(task, shown)
+    found.shown.add(task, shown)
     if row.get(TASK_ANSWERS):
         entered = parse_json_text(row[TASK_ANSWERS], f"{where}: the column {TASK_ANSWERS}")
         if not isinstance(entered, list) or len(entered) != 1:

@@ -30,7 +30,8 @@ def read_export(
     source
         A file, several, a folder or a zip archive as the tool wrote it, plain or gzipped; "-" for standard input.
     format
-        Whose export it is, as `crowdwise formats` lists them; by default told from the content.
+        Whose export it is, as `crowdwise formats` lists them, where it might be that of several; by default told from
+        the content.
     question
         Which question to read, where there are several.
     kind
@@ -78,7 +79,15 @@ def find_export(
             raise InputError("format and question are for exports of labelling tools, and this is a table in memory.")
         return source, None
     files = open_files(held)
-    form = find_format(format) if format is not None else recognise(files) if files.files else None
+    form = recognise(files) if files.files else None
+    if format is not None:
+        named = find_format(format)
+        if not files.files or not named.recognises(files):
+            other = f"an export of {form.name}" if form is not None else "a table, or something else"
+            raise InputError(
+                f"{files.origin} is no export of {named.name} ({named.files}), but {other}. Name another, or none."
+            )
+        form = named
     if form is None:
         if question is not None:
             raise InputError(

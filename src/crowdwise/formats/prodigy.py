@@ -67,6 +67,10 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
                 "with worker= in read_labels (on the command line --worker-column)."
             )
         task = _task_of(record, where, binary=binary)
+        shows = {"text": record.get("text"), "label": record.get("label")}
+        if binary and all(isinstance(each, str) for each in shows.values()):
+            shows["text"] = f"{shows['text']} — {shows['label']}?"
+        found.shown.add(task, shows)
         if isinstance(record.get("meta"), dict):
             found.tasks.add(task, record["meta"])
         if binary:
@@ -139,7 +143,7 @@ def _read_spans(spans: list[Any], task: Any, worker: Any, found: AnswerCollector
     rows: list[tuple[Any, ...]]
     if any("points" in span and "width" not in span for span in spans):
         rows = [(json.dumps({"points": span["points"]}), span["label"]) for span in spans]
-        found.question("spans", "masks").add(task, worker, *rows, time=time)
+        found.question("spans", "outlines").add(task, worker, *rows, time=time)
     elif any("width" in span for span in spans):
         rows = [(*_corners(span), span["label"]) for span in spans]
         found.question("spans", "boxes").add(task, worker, *rows, time=time)
@@ -181,7 +185,7 @@ FORMAT = Format(
     slug="prodigy",
     name="Prodigy",
     files="JSON lines (db-out)",
-    kinds=("labels", "multi-label", "texts", "spans", "boxes", "masks"),
+    kinds=("labels", "multi-label", "texts", "spans", "boxes", "outlines"),
     recognises=recognises,
     read=read,
     writes="a line for each task (JSON lines, for db-in)",

@@ -48,7 +48,9 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
         task = _task_of(row, inputs, where)
         if not row[WORKER]:
             raise InputError(f"{where}: {WORKER!r} is empty, so that nobody knows whose answer it is.")
-        found.tasks.add(task, {name[len(INPUT) :]: row[name] for name in inputs})
+        shown = {name[len(INPUT) :]: row[name] for name in inputs}
+        found.tasks.add(task, shown)
+        found.shown.add(task, shown)
         for column in outputs:
             name = column[len(OUTPUT) :]
             known = row.get(GOLDEN + name, "")

@@ -117,6 +117,10 @@ class AnswerTable:
     def read_texts(self, role: str) -> pa.Array:
         """A column of texts (n,); missing and empty ones are refused with their rows."""
         column = self.columns[role]
+        if pa.types.is_nested(column.type):
+            raise InputError(
+                f"{self.place.origin}: column {quote(self.names[role])} holds {column.type} in place of texts."
+            )
         text = column if pa.types.is_string(column.type) else column.cast(pa.string())
         empty = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(text), ""), True)
         self._refuse(empty, role, "no text", "Remove those rows, or fill them in.")

@@ -12,7 +12,7 @@ from crowdwise.fitting.em import StillImproving
 from crowdwise.fitting.estimator_parameters import clone
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from crowdwise.kinds.answers import Answers
     from crowdwise.kinds.model import KindModel
@@ -48,16 +48,18 @@ def held_out_folds(answers: Answers, n_folds: int = FOLDS, random_state: int = 0
     return folds
 
 
-def score_held_out(model: KindModel[Any], answers: Answers, folds: IntArray) -> FloatArray:
-    """Log-density of each answer (n,), under a fit without those of its part."""
+def score_held_out(
+    model: KindModel[Any], answers: Answers, folds: IntArray, parts: Sequence[int] | None = None
+) -> FloatArray:
+    """Log-density of each answer (n,), under a fit without those of its part; or of the answers of some parts alone."""
     found = np.empty(answers.n_answers)
-    for fold in np.unique(folds):
+    for fold in np.unique(folds) if parts is None else parts:
         out = folds == fold
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StillImproving)
             fitted = clone(model).fit(answers.keep(~out))
         found[out] = fitted.log_density(answers.keep(out))
-    return found
+    return found if parts is None else found[np.isin(folds, parts)]
 
 
 def choose_by_held_out(models: Mapping[str, KindModel[Any]], answers: Answers) -> list[HeldOutScore]:

@@ -252,6 +252,8 @@ def open_source(source: Any, needs: str = ANSWERS) -> Opened:
         return open_paths(source, needs)
     if hasattr(source, "read") or isinstance(source, Blob):
         return file_source(source, needs)
+    if hasattr(source, "to_columns"):  # the export of a tool, of a room that lies above this one
+        source = source.to_columns()
     return source if isinstance(source, Columns) else _open_in_memory(source)
 
 

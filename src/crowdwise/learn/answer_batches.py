@@ -102,6 +102,8 @@ class AnswerRows(TrainingData):
             return
         parts = torch.split(order, size)
         found = [torch.unique(self.item[part], return_inverse=True) for part in parts]
+        # Batch normalisation cannot learn from a single item, which several answers may be about.
+        found = [(each.repeat(2) if len(each) == 1 < len(slot) else each, slot) for each, slot in found]
         sizes = [len(items) for items, _ in found]
         every = features.batches(torch.cat([items for items, _ in found]), sizes)
         for part, (items, slot), x in zip(parts, found, every, strict=True):

@@ -46,7 +46,7 @@ class AnswerObjective(TrainingObjective):
         """Whether workers are to stay as they start in this epoch: the first tenth, at least one of several.
 
         A network that has learnt nothing says nothing of the workers, whose parameters learn faster: they would turn
-        round to suit its random start.
+        round to suit its random start, as they did on simulated crowds with adversaries.
         """
         return self.n_epochs > 1 and epoch < max(self.n_epochs // WARM_UP, 1)
 

@@ -16,8 +16,8 @@ A step costs O(answers of the batch) beside the network.
 
 Departures: answers are in units of their standard deviation, about their mean, so that a scale is about the mean of the
 answers. Nothing in the loss says how long the network's own scale is: after training, values are those of the common
-worker, the mean of the workers whose scale is above 0. The consensus of tasks that have answers is the posterior of
-`value_posterior` with the layers as they were learnt, whose variances are estimated afterwards.
+worker, the mean of the workers whose scales have the sign of most. The consensus of tasks that have answers is the
+posterior of `value_posterior` with the layers as they were learnt, whose variances are estimated afterwards.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ Departures: lines and variances have priors (`value_posterior`). The network's M
 integrated out, which takes fewer steps than climbing towards posterior means (ECME, Liu and Rubin 1994). An epoch of it
 is taken, so that the objective need not rise in every epoch; it does in every other update. With a linear network,
 a = 1, b = 0 and given variances, the fixed point is generalised least squares. τ² of the fitted model is estimated from
-the tasks held out, where there are some.
+the tasks held out, where there are some. Both were chosen on simulated crowds, by the error and the coverage there.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class GaussianEmObjective(AnswerObjective):
     def lines(self) -> Lines:
         """The workers as they are now, in double precision."""
         names = ("scale", "bias", "variance", "residual")
-        return Lines(*(self.get_buffer(name).double().cpu().numpy() for name in names))
+        return Lines(*(self.get_buffer(name).cpu().double().numpy() for name in names))
 
     def begin_epoch(self, epoch: int, forecast: Callable[[], Tensor]) -> None:  # noqa: ARG002
         """E-steps and M-steps of the workers; then what the network is to learn, and with which weights."""
-        rows, lines, f = self._rows(), self.lines(), forecast().double().cpu().numpy()
+        rows, lines, f = self._rows(), self.lines(), forecast().cpu().double().numpy()
         for _ in range(STEPS):
             lines = improve(rows, f, lines, **self.learnt)
         said = find_evidence(rows, lines)

@@ -43,7 +43,7 @@ class NetworkValues(ValueModel):
     """
 
     saved: ClassVar[tuple[SavedArray, ...]] = (
-        SavedArray("unit", "D", low=SMALLEST),
+        SavedArray("unit", "D"),
         SavedArray("origin", "D"),
         SavedArray("residual_variance", "D", low=SMALLEST),
     )
@@ -153,26 +153,34 @@ class ValueLearner(AnswerLearner[Values], NetworkValues):
 def common_line(lines: Lines, counts: Any) -> tuple[FloatArray, FloatArray]:
     """Scale and bias (D,) of the common worker, whose answers are right but for noise.
 
-    The mean of those whose scale is above 0, by their number of answers: who turns the scale round says nothing of its
-    length.
+    The mean, by their number of answers, of the workers whose scales have the sign of most answers': who turns the
+    scale round says nothing of its length. Where the network itself is turned round, that sign is minus.
     """
-    weight = counts[:, None] * (lines.scale > 0)
-    number = weight.sum(axis=0)
-    known = number > 0
-    whole = np.maximum(number, 1)
+    weight = _common_weights(lines, counts)
+    whole = np.maximum(weight.sum(axis=0), 1)
+    known = weight.sum(axis=0) > 0
     scale = np.where(known, (weight * lines.scale).sum(axis=0) / whole, 1.0)
     return scale, np.where(known, (weight * lines.bias).sum(axis=0) / whole, 0.0)
 
 
 def common_line_variance(lines: Lines, counts: Any) -> tuple[FloatArray, FloatArray]:
     """Variances (D,) of the scale and the bias of the common worker, who is a mean of workers that differ."""
-    weight = counts[:, None] * (lines.scale > 0)
-    size = np.maximum(weight.sum(axis=0) ** 2 / np.maximum((weight**2).sum(axis=0), 1), 1)  # of equal workers
-    scale, bias = common_line(lines, counts)
+    weight = _common_weights(lines, counts)
     whole = np.maximum(weight.sum(axis=0), 1)
-    found = [((weight * (each - mean) ** 2).sum(axis=0) / whole) / np.maximum(size - 1, 1)
-             for each, mean in ((lines.scale, scale), (lines.bias, bias))]  # fmt: skip
+    size = whole**2 / np.maximum((weight**2).sum(axis=0), 1)  # of workers with as many answers each
+    scale, bias = common_line(lines, counts)
+    found = [
+        (weight * (each - mean) ** 2).sum(axis=0) / whole / np.maximum(size - 1, 1)
+        for each, mean in ((lines.scale, scale), (lines.bias, bias))
+    ]
     return found[0], found[1]
+
+
+def _common_weights(lines: Lines, counts: Any) -> FloatArray:
+    """Answers (M, D) of the workers whose scales have the sign of most answers'; 0 for the others."""
+    side = np.where((counts[:, None] * np.sign(lines.scale)).sum(axis=0) >= 0, 1.0, -1.0)
+    weight: FloatArray = counts[:, None] * (lines.scale * side > 0)
+    return weight
 
 
 def _units(answers: Values) -> tuple[FloatArray, float]:

@@ -27,5 +27,7 @@ def formats(*, json: Json = False) -> None:
     columns = [("format", "left"), ("tool", "left"), *wide]
     console.print(console_tables.make_table(*columns, rows=rows))
     console.print()
-    console.print(Text("A format is told from the content of the file; --format names it where that fails."))
+    console.print(
+        Text("A format is told from the content of the file; --format says which, where it might be several.")
+    )
     console_tables.print_next_steps(console, [("See what an export holds:", "crowdwise describe export.json")])

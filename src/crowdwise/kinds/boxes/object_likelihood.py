@@ -68,6 +68,7 @@ class Drawn:
     Attributes
     ----------
     task, worker, answer, label : (n,)
+        A label is -1 where the truth has none.
     place, log_size : (n, D)
     answer_task, answer_worker : (A,)
         The truth of a task, where known, is an answer of worker M, first in its task.
@@ -201,12 +202,13 @@ def mark_terms(drawn: Drawn, crowd: Crowd, careless: IntArray, careless_coordina
     n_classes = drawn.sizes[2]
     wrong = np.log((1 - crowd.label_accuracy) / max(n_classes - 1, 1))
     told = worker == drawn.sizes[1]
-    odds = np.where(told, CERTAIN_LABEL, np.log(crowd.label_accuracy) - wrong) if n_classes > 1 else np.zeros(told.size)
+    named = (drawn.label >= 0) & (n_classes > 1)
+    odds = np.where(named, np.where(told, CERTAIN_LABEL, np.log(crowd.label_accuracy) - wrong), 0.0)
     plain = np.zeros((worker.size, 4 + 2 * place.shape[1] + n_classes))
     plain[:, 0] = 1
     plain[:, 1] = np.append(crowd.draw, CERTAIN)[worker]
     plain[:, 2] = np.append(crowd.false_draw, -CERTAIN)[worker]
-    plain[:, 3] = LOG_SHARES[careless] + (np.where(told, -CERTAIN_LABEL, wrong) if n_classes > 1 else 0.0)
+    plain[:, 3] = LOG_SHARES[careless] + np.where(named, np.where(told, -CERTAIN_LABEL, wrong), 0.0)
     plain[:, 4 : 4 + place.shape[1]] = place
     plain[:, 4 + place.shape[1] : 4 + 2 * place.shape[1]] = drawn.log_size
     plain[np.arange(worker.size), 4 + 2 * place.shape[1] + drawn.label] = odds

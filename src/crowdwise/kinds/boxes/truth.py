@@ -98,7 +98,7 @@ def lay_out(
         number = np.cumsum(gold.known) - 1 + task.size
         task, who = np.append(task, known), np.append(who, np.full(known.size, n_workers))
         place = np.concatenate([place, geometry.to_units(gold.place)])
-        label, answer = np.append(label, np.maximum(gold.label, 0)), np.append(answer, number[gold.task])
+        label, answer = np.append(label, gold.label), np.append(answer, number[gold.task])
     by_content = np.lexsort((*place.T[::-1], answer))
     place, label, answer = place[by_content], label[by_content], answer[by_content]
     ends = np.searchsorted(answer, np.arange(task.size + 1))

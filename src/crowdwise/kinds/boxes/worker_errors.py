@@ -41,8 +41,8 @@ def estimate_errors(
     squares = ((drawn.place[own] - things.place[thing]) / things.size[thing]) ** 2
     # The residual of a mark about a mean of which it is a share s has 1 - s of the variance of its error.
     share = (things.variance / things.size**2)[thing] * np.append(precision, 1)[worker][:, None]
-    kept: FloatArray = (1 - np.clip(np.where(told[thing][:, None], 0.0, share), 0, 1)).sum(axis=1)
-    free = np.bincount(worker, kept, n_workers)
+    left = 1 - np.clip(np.where(told[thing][:, None], 0.0, share), 0, 1)
+    free = np.bincount(worker, left.sum(axis=1), n_workers).astype(np.float64)
     variance, usual = 1 / precision, float(1 / precision.mean())
     half = PRECISION_STRENGTH / 2
     for _ in range(PASSES):

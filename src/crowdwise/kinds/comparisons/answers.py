@@ -168,7 +168,7 @@ def read_comparisons(
     first, second = ("left", "right") if sided else ("winner", "loser")
     named_first = given[first] or next(iter(candidates(first, columns.names)), "")
     texts = prompt is not None or str(named_first).casefold() in TEXTS
-    asked: dict[str, str | None] = {"task": TASK} if TASK in columns.names else {}  # what two models answered is another answer each time
+    asked: dict[str, str | None] = {"task": TASK} if TASK in columns.names else {}
     table = open_table(columns, NEEDS, given, asked | ({"prompt": prompt} if texts else {}))
     left_codes, right_codes, items = read_items(table, first, second)
     said = read_outcomes(table, first, second) if sided else np.ones(left_codes.size, np.int8)

@@ -17,6 +17,6 @@ KIND = Kind(
     simulator="crowdwise.kinds.multi_label.simulation:simulate_label_sets",
     shown=(
         ("task", "labels", "confidence", "n_answers"),
-        ("worker", "n_answers", "sensitivity", "sensitivity_low", "sensitivity_high", "specificity"),
+        ("worker", "n_answers", "sensitivity", "specificity"),
     ),
 )

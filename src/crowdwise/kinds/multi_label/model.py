@@ -101,6 +101,13 @@ class SetModel(KindModel[LabelSets]):
             columns[f"{name}_high"] = betaincinv(one, other, (1 + level) / 2)
         return native_table(columns, self.table_kind_)
 
+    def caveat(self) -> str:
+        """What the answers cannot tell, as a sentence; empty where they can tell."""
+        self._check_fitted()
+        if (self.answers_per_task_ > 1).any():
+            return ""
+        return "No task has two answers: nothing here tells how good answers are. Rates of workers are a guess."
+
     def decide(self) -> BoolArray:
         """The consensus (N, K): the classes that are more probably in the set than not."""
         self._check_fitted()

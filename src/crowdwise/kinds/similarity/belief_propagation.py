@@ -16,7 +16,8 @@ On a tree both are exact. Numbers of clusters may be exchanged, and in small gro
 them: `settle` therefore joins items by the probabilities of their pairs, names one item of each cluster as its centre,
 and passes messages once more with the centres held apart. What an item's confidence is: the probability that it is with
 the centre of its cluster, if the centres are where they are. Departures: no field of pairs that are absent, since pairs
-that were not asked about say nothing; rates of workers.
+that were not asked about say nothing; rates of workers. Damping was chosen on simulated crowds by whether messages
+settle, and the default of the kind by the adjusted Rand index on simulated crowds, whose truth was seen.
 """
 
 from __future__ import annotations

@@ -140,6 +140,8 @@ class PairMeanField(SimilarityModel):
             following = update_parameters(evidence, pass_beliefs(evidence, state), self.strength)
             return likelihood + log_prior_of(state), likelihood, following
 
+        # Whole fits, though only their evidence is wanted: among adversaries the best climb may be flat for a hundred
+        # passes before it rises, and cut short it loses to fewer clusters.
         def fit(number: int) -> float:
             generator = np.random.default_rng(self.random_state)
             starts = (
@@ -147,8 +149,7 @@ class PairMeanField(SimilarityModel):
                 for _ in range(self.n_starts if number > 1 else 1)
             )
             fits[number] = climb(starts, step, max_iter=self.max_iter, tol=self.tol * answers.n_answers, name=self.slug)
-            state = fits[number].parameters
-            return weigh(evidence, state, float(fits[number].log_likelihood[-1]))
+            return weigh(evidence, fits[number].parameters, float(fits[number].log_likelihood[-1]))
 
         number, real = choose_number(evidence, self.n_clusters, fit)
         found = fits[number]

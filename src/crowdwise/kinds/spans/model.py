@@ -153,7 +153,10 @@ class SpanModel(KindModel[Spans]):
         return read_spans(answers)
 
     def _align_gold(self, gold: Any, answers: Spans) -> Any:
-        return align_true_marks(gold, answers.tasks, answers.classes, Spans)
+        known = align_true_marks(gold, answers.tasks, answers.classes, Spans)
+        if (known.label < 0).any() and answers.labelled:
+            raise InputError("The answers have labels and the known spans have none. Give them a column label.")
+        return known
 
     def _fit(self, answers: Spans, gold: Any) -> Found:
         known: TrueMarks | None = gold
@@ -174,7 +177,7 @@ class SpanModel(KindModel[Spans]):
                 np.empty((0, n_tags)), np.full(n_tags, 1 / n_tags), rows, even, np.ones((answers.n_workers, 2)),
                 self._nothing(answers.n_workers, n_tags), np.empty(0), 1, True,
             )  # fmt: skip
-        arrays = {
+        arrays: dict[str, Any] = {
             "posterior": found.posterior,
             "segment_task": segments.task,
             "segment_start": segments.start,
@@ -248,8 +251,9 @@ class SpanModel(KindModel[Spans]):
     def _agreement(self, answers: Spans) -> Agreement:
         task, place, label, _ = read_spans_of_tags(self._segments(), self.posterior_, self.splits_ > 0)
         there = positions(answers.tasks, self._names["tasks"])
+        consensus = task, place.astype(np.float64), label
         return span_agreement(
-            self._with_model_classes(answers), there, self.answers_per_task_.astype(np.float64), (task, place, label)
+            self._with_model_classes(answers), there, self.answers_per_task_.astype(np.float64), consensus
         )
 
     def _check_restored(self) -> None:

@@ -154,7 +154,8 @@ class SpanVotes(SpanModel):
     def _fit_tags(self, labels: CrowdLabels, segments: Segments, gold: dict[int, str] | None) -> TagFit:  # noqa: ARG002
         model = MajorityVote().fit(labels)
         counts = np.ones((labels.n_workers, labels.n_classes, labels.n_classes))
-        np.add.at(counts, (labels.worker, slice(None), labels.label), model.posterior_[labels.task])
+        cells: Any = labels.worker, slice(None), labels.label
+        np.add.at(counts, cells, model.posterior_[labels.task])
         return TagFit(
             model.posterior_, model.prior_, counts / counts.sum(axis=2, keepdims=True), model.skill_, model.skill_beta_,
             {}, np.empty(0), 1, True,

@@ -154,21 +154,22 @@ class PointModel(TextModel):
     ----------
     scatter_ : (M,)
         Variance v of the points of a worker's answers about the truth, in squares of the chance distance.
-    point_noise_ : (3,)
-        The variance s² of distances, the v that priors are about, and the number of dimensions k.
+    point_noise_ : (2,)
+        The variance s² of distances, and the v that priors are about.
     """
 
     saved: ClassVar[tuple[SavedArray, ...]] = (
-        SavedArray("scatter", "M", low=SMALLEST, together="points"),
-        SavedArray("point_noise", "3", low=SMALLEST, together="points"),
+        SavedArray("scatter", "M", low=SMALLEST),
+        SavedArray("point_noise", "2", low=SMALLEST),
     )
+    n_dimensions: int
     scatter_: FloatArray
     point_noise_: FloatArray
 
     def _choose(self, crowd: TextCrowd) -> Chosen:
-        noise, start, size = float(self.point_noise_[0]), float(self.point_noise_[1]), int(self.point_noise_[2])
+        noise, start = float(self.point_noise_[0]), float(self.point_noise_[1])
         distance = 1 - crowd.similarity
-        at = start_scaling(crowd, distance, size, start)
+        at = start_scaling(crowd, distance, self.n_dimensions, start)
         worker = np.concatenate([self.scatter_, [float(np.exp(np.log(self.scatter_).mean())), KNOWN * start]])
         at = at._replace(worker=worker, noise=noise)
         before = -np.inf
@@ -222,5 +223,5 @@ class AnnotationScaling(PointModel):
         first = start_scaling(crowd, distance, self.n_dimensions, start)
         went = climb([first], step, max_iter=self.max_iter, tol=self.tol * pairs.n_answers, name="annotation scaling")
         at = went.parameters
-        arrays = {"scatter": at.worker[:n_workers], "point_noise": np.array([at.noise, start, self.n_dimensions])}
+        arrays = {"scatter": at.worker[:n_workers], "point_noise": np.array([at.noise, start])}
         return Found(arrays, went.objective, went.n_iter, went.converged)

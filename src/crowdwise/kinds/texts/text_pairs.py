@@ -110,5 +110,7 @@ def chance_distance(answers: Texts, distance: str | Callable[[str, str], float])
     order = np.lexsort((np.array(texts, object).astype(str), names.astype(str)))
     one, other = order[np.random.default_rng(0).integers(order.size, size=(2, CHANCE_PAIRS))]
     apart = answers.task[one] != answers.task[other]
-    found = measure_pairs(texts, np.zeros(order.size, np.int64), one[apart], other[apart], distance)
+    drawn = [texts[row] for row in np.concatenate([one[apart], other[apart]])]
+    pair = np.arange(len(drawn) // 2)  # each pair as if it were a task
+    found = measure_pairs(drawn, np.concatenate([pair, pair]), pair, pair + pair.size, distance)
     return float(found.mean()) if found.size and found.mean() > SMALL else float("nan")

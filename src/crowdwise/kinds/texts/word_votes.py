@@ -2,12 +2,13 @@ r"""A text put together of words that workers agree on, by alignment and weighte
 
 The answers to a task are aligned word by word into a network: slots in a row, in each of which every answer has a word
 or none. In each slot one of the words (or none) is right, all alike before anyone is heard. Worker m has the right one
-with probability a_m, and otherwise one of the other words of the slot, all alike.
+with probability a_m, and otherwise another word of the slot or one of three that nobody wrote, all alike: without those
+three, a worker who is right less than half of the time would speak against their word where there are two.
 
 | step | function |
 |---|---|
 | network: the answer nearest the others first, then the others by similarity to it, each by edit distance | `align` |
-| P(word z is right \| slot) ∝ Π_m a_m if m has z, else (1 - a_m) / (words of the slot - 1) | `word_posterior` |
+| P(word z is right \| slot) ∝ Π_m a_m if m has z, else (1 - a_m) / (words of the slot + 2) | `word_posterior` |
 | a_m = (expected right words + 4) / (words + 5) | `count_right` |
 | Σ_slots log Σ_z 1/K Π_m P(word of m \| z) + log prior of a, which the two steps climb | `word_posterior` |
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["WordVotes", "align", "too_long_to_align", "word_posterior"]
 
 RIGHT, WRONG = 4.0, 1.0  # words that count beside a worker's own: mostly right
+UNSEEN = 3.0  # wrong words for each slot that nobody wrote; the best of 0 to 100 in simulated crowds
 MOST_CELLS = 3e9  # of the tables of alignments, all together: about a minute
 
 
@@ -172,7 +174,7 @@ def collect_votes(crowd: TextCrowd) -> Slots:
 
 def word_posterior(slots: Slots, accuracy: FloatArray) -> tuple[FloatArray, float]:
     """Probability that each candidate is right, and the log-likelihood of all votes; `accuracy` (M,) is a_m."""
-    others = np.maximum(slots.sizes - 1, 1)[slots.slot]
+    others = (slots.sizes - 1 + UNSEEN)[slots.slot]
     right, wrong = np.log(accuracy)[slots.worker], np.log1p(-accuracy)[slots.worker] - np.log(others)
     base = np.bincount(slots.slot, wrong, slots.sizes.size)
     slot_of = np.repeat(np.arange(slots.sizes.size), slots.sizes)
@@ -204,7 +206,7 @@ class AlignedWords(TextModel):
         Probability that a worker has the right word in a slot.
     """
 
-    saved: ClassVar[tuple[SavedArray, ...]] = (SavedArray("accuracy", "M", low=0, high=1, together="words"),)
+    saved: ClassVar[tuple[SavedArray, ...]] = (SavedArray("accuracy", "M", low=1e-12, high=1 - 1e-12),)
     accuracy_: FloatArray
 
     def _choose(self, crowd: TextCrowd) -> Chosen:
