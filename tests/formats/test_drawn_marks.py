@@ -153,7 +153,7 @@ def test_archives_of_coco_with_a_path_outside(tmp_path: Path) -> None:
         with zipfile.ZipFile(tmp_path / f"{name}.zip", "w") as archive:
             archive.writestr("../x.json", json.dumps(coco_document(MARK)))
     with pytest.raises(InputError, match=r"ann\.zip holds '\.\./x\.json', a file outside"):
-        read_export(tmp_path, format="coco")
+        read_export(tmp_path)
 
 
 def test_run_lengths_of_another_size(tmp_path: Path) -> None:

@@ -56,8 +56,10 @@ def find_first_file(files: ExportFiles, suffix: str) -> ExportFiles:
         try:
             if file.path.suffix == ".zip" and file.blob.head().startswith(ZIP):
                 inside = open_files(file.blob).files
-        except InputError:  # said by the reader of whatever this is
-            inside = ()
+        except InputError:
+            if all(each.path.suffix == ".zip" for each in files.files):
+                raise
+            inside = ()  # beside an export of another tool, perhaps
         found = [each for each in inside if each.path.suffix == suffix]
         if found or file.path.suffix == ".zip":
             return ExportFiles(files.origin, tuple(found[:1]))
