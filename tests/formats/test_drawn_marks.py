@@ -119,6 +119,7 @@ def write_two(document: Any, tmp_path: Path) -> list[Path]:
         (coco_document(images=[IMAGE, IMAGE]), r"images 2 has the id 1 of one before"),
         (coco_document(images=[IMAGE, {**IMAGE, "id": 2}]), r"images 2 has the file_name 'a\.jpg' of one before"),
         (coco_document(images=[{"id": 1}]), r"images 1 needs 'id' and 'file_name'"),
+        (coco_document(images=[{**IMAGE, "file_name": ["a"]}]), r"images 1 needs 'id' and 'file_name'"),
         (coco_document(categories=None), r"bob\.json has no list 'categories'"),
         (json.dumps(coco_document(MARK))[:-20], r"bob\.json, byte [0-9]+ \(record 1\) is not JSON"),
         ('{"images": ' + "[" * 100_000, r"bob\.json.* nested too deeply"),

@@ -102,7 +102,7 @@ def _by_id(document: Mapping[str, Any], part: str, name: str, where: str) -> dic
     names: set[str] = set()
     for number, each in enumerate(document[part], 1):
         place = f"{where}, {part} {number}"
-        if not isinstance(each, dict) or not isinstance(each.get("id"), str | int) or not each.get(name):
+        if not isinstance(each, dict) or not isinstance(each.get("id"), str | int) or not _is_name(each.get(name)):
             raise InputError(f"{place} needs 'id' and {name!r}: {quote(each)}. Export the file again.")
         if each["id"] in found:
             raise InputError(f"{place} has the id {quote(each['id'])} of one before. Give one export of one project.")
@@ -111,6 +111,10 @@ def _by_id(document: Mapping[str, Any], part: str, name: str, where: str) -> dic
         found[each["id"]] = each
         names.add(str(each[name]))
     return found
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str | int) and value != ""
 
 
 def _size_of(image: Mapping[str, Any], where: str) -> tuple[int, int]:

@@ -112,7 +112,7 @@ def _find_answer(said: list[Any], where: str) -> str | None:
         try:
             scores = [float(each[0] if isinstance(each, list) else each) for each in said]
         except (TypeError, ValueError, IndexError) as error:
-            raise InputError(f"{where}: 'filtered_resps' cannot be read ({error!r}): {quote(said)}.") from error
+            raise InputError(f"{where}: 'filtered_resps' cannot be read as likelihoods: {quote(said)}.") from error
         return str(max(range(len(scores)), key=scores.__getitem__))
     first = said[0]
     if isinstance(first, list):
