@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import random
+import shutil
 import warnings
 import zipfile
 from pathlib import Path
@@ -73,6 +74,21 @@ def test_bytes_changed(path: Path, tmp_path: Path) -> None:
             changed[place] = rng.randrange(256)
         (tmp_path / path.name).write_bytes(changed)
         read_or_refuse(tmp_path / path.name)
+
+
+@pytest.mark.parametrize("name", ["coco", "cvat", "hugging-face", "lm-eval"])
+def test_bytes_changed_in_a_folder(name: str, tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLES / name, tmp_path / name)
+    rng, files = random.Random(5), sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())  # noqa: S311
+    for _ in range(25):
+        file = rng.choice(files)
+        data = file.read_bytes()
+        changed = bytearray(data)
+        for place in rng.sample(range(len(data)), 2):
+            changed[place] = rng.randrange(256)
+        file.write_bytes(changed)
+        read_or_refuse(tmp_path / name)
+        file.write_bytes(data)
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

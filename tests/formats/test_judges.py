@@ -163,7 +163,10 @@ def test_documents_that_stand_twice_and_likelihoods_alone(tmp_path: Path) -> Non
         ({"doc_id": 1, "target": "x"}, r"record 2 has not all of doc_id, target and filtered_resps"),
         ({**RESPONSE, "doc_hash": None}, r"record 2: 'doc_hash' is None"),
         ({**RESPONSE, "doc_hash": "b", "filtered_resps": []}, r"record 2: 'filtered_resps' is \[\], not a list of"),
-        ({**RESPONSE, "doc_hash": "b", "filtered_resps": ["a", {}]}, r"record 2: 'filtered_resps' cannot be read as likelihoods"),
+        (
+            {**RESPONSE, "doc_hash": "b", "filtered_resps": ["a", {}]},
+            r"record 2: 'filtered_resps' cannot be read as likelihoods",
+        ),
         ([1], r"record 2 has not all of"),
     ],
 )
