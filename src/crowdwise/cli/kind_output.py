@@ -94,7 +94,7 @@ def aggregate_answers(
         find_written_format(files)
     result = _fit(kind, read.answers, files, options, read.notes)
     if options.write_back is not None:
-        write_consensus_back(files, result.consensus, options.write_back)
+        write_consensus_back(files, result.model, result.consensus, options.write_back)
     if place is not None:
         output_files.write_results(result, place)
     if options.write_dpo is not None:

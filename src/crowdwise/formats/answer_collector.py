@@ -27,12 +27,16 @@ KIND_COLUMNS: dict[str, tuple[str, ...]] = {
     "values": ("value",),
     "texts": ("text",),
     "comparisons": ("left", "right", "label"),
+    "similarity": ("left", "right", "same"),
     "rankings": ("item", "rank"),
     "spans": ("start", "end", "label"),
     "boxes": ("x_min", "y_min", "x_max", "y_max", "label"),
+    "points": ("x", "y", "label"),
+    "masks": ("mask", "label"),
     "outlines": ("outline", "label"),
 }
-MARKED = ("spans", "boxes", "outlines")  # kinds whose answer may be several rows, or none where nothing is to be marked
+# Kinds whose answer may be several rows, or none where nothing is to be marked.
+MARKED = ("spans", "boxes", "points", "outlines")
 LONGEST_TEXT, MOST_TEXT = 4_000, 1 << 23  # characters of what a task shows, and of what all show, that are kept
 LONGEST_ATTRIBUTE = 64  # characters: longer texts are what a task shows, and make no groups
 

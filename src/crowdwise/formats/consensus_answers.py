@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from crowdwise.formats.export import Question
+    from crowdwise.labels.types import FloatArray
 
-__all__ = ["AGENT", "ConsensusAnswer", "ConsensusAnswers"]
+__all__ = ["AGENT", "ConsensusAnswer", "ConsensusAnswers", "SoftLabels"]
 
 AGENT = "crowdwise"  # as whom the tools are told that the consensus was found
 ANSWERED = ("label", "value", "labels", "text")  # the column of the consensus that holds the answer
@@ -26,6 +27,13 @@ class ConsensusAnswer(NamedTuple):
     confidence: float | None
 
 
+class SoftLabels(NamedTuple):
+    """Probabilities (N, K) of the classes, in the order of the table's tasks."""
+
+    classes: tuple[Any, ...]
+    probabilities: FloatArray
+
+
 @dataclass(frozen=True)
 class ConsensusAnswers:
     """The consensus of every task.
@@ -35,11 +43,14 @@ class ConsensusAnswers:
     question
         That it answers.
     table
-        As `consensus()` gives it: task, label (or value) and confidence.
+        As `consensus()` gives it: task, label (or value) and confidence; of masks also their regions.
+    soft
+        Of labels: the probability of each class.
     """
 
     question: Question
     table: pa.Table
+    soft: SoftLabels | None = None
 
     @cached_property
     def by_task(self) -> dict[str, ConsensusAnswer]:

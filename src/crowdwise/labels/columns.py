@@ -295,7 +295,7 @@ def _absent_message(absent: list[str], names: list[str], origin: str, roles: lis
         )
     wide = (
         " If each column is a worker and each row a task, use CrowdLabels.from_dense in Python; a file is read so "
-        "only where some cells are empty (no answer)."
+        "only where some cells are empty (no answer), or columns are called as workers are (annotator_1)."
     )
     return (
         f"{origin} has no {what}; its columns are {listing(names)}. Name what is missing with {options}."

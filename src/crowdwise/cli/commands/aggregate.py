@@ -159,7 +159,7 @@ def aggregate(
         items = read_task_items(options.items, read, files)
         result = fit_and_score(files, options, read)
     if options.write_back is not None:
-        write_consensus_back(files, result.consensus, options.write_back)
+        write_consensus_back(files, result.model, result.consensus, options.write_back)
     if place is not None:
         output_files.write_results(result, place)
     if print_for_programs(result):
