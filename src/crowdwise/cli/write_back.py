@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.cli.terminal_names import escape_unprintable
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,3 +48,5 @@ def write_consensus_back(files: LabelFiles, model: Any, consensus: pa.Table, out
     soft = SoftLabels(tuple(model.classes_.tolist()), model.posterior_) if asked.kind == "labels" else None
     with replace_file(Path(out)) as draft:
         export.format.write(export.files, ConsensusAnswers(asked, consensus, soft), draft)
+    said = f"crowdwise: The consensus for {export.format.name} is in {escape_unprintable(out)}."
+    print(said, file=sys.stderr)
