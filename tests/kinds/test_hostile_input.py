@@ -28,6 +28,7 @@ from crowdwise.kinds import (
 )
 from crowdwise.kinds.boxes import BoxClusters
 from crowdwise.kinds.points import PointClusters
+from crowdwise.kinds.rankings import PlackettLuce
 from crowdwise.kinds.texts import Medoid, WordVotes
 from crowdwise.kinds.values import Mean, MomentValues
 from crowdwise.labels.errors import InputError
@@ -63,6 +64,7 @@ def given(value: Any) -> Any:
         (lambda: read_masks(table(rle=['{"size":[4,4],"counts":[8.9,8.2]}'])), "no whole numbers"),
         (lambda: read_masks(table(rle=['{"size":[4,4],"counts":{"8":1,"8 ":2}}'])), "no whole numbers"),
         (lambda: Values.from_codes([0], [0], ["x"], **ONE), "no number"),
+        (lambda: Values.from_codes([0], [0], [1.0], tasks=10**12, workers=1), "there can be"),
         (lambda: Boxes.from_codes([0], [0], [["a", "b", "c", "d"]], **ONE), "no number"),
         (lambda: Points.from_codes([0], [0], [[1e308, 0]], **ONE), "beyond"),
         (lambda: Boxes.from_codes([0], [0], [[0, 0, 1e-300, 1]], **ONE), "no size"),
@@ -104,6 +106,8 @@ def test_truths_and_parameters_that_cannot_be_are_refused() -> None:
         PointClusters(distance=PAIR).fit(kind("points").simulate(n_tasks=3, random_state=0).answers)
     with pytest.raises(InputError, match="distance"):
         Medoid(distance=PAIR).fit(kind("texts").simulate(n_tasks=3, random_state=0).answers)
+    with pytest.raises(InputError, match="spread"):
+        PlackettLuce(spread=1000.0).fit(kind("rankings").simulate(random_state=0).answers)
     with pytest.raises(InputError, match="level"):
         Mean().fit(values).workers(1 - 1e-16)
 

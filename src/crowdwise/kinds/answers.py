@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 
+MOST_NAMES = 2**31  # positions are int32
 LARGEST_VALUE = 1e100  # squares of values are summed
 
 
@@ -336,7 +337,11 @@ def as_numbers(values: Any, name: str) -> FloatArray:
 
 def names_or_numbers(names: Iterable[Any] | int, what: str) -> pa.Array:
     """A vocabulary from names, or from a number of them: 0 … n-1."""
-    return pa.array(np.arange(names)) if isinstance(names, int | np.integer) else as_vocabulary(names, what)
+    if not isinstance(names, int | np.integer):
+        return as_vocabulary(names, what)
+    if not 0 <= names < MOST_NAMES:
+        raise InputError(f"There are to be {names:,} {what} names; there can be 0 to {MOST_NAMES - 1:,}.")
+    return pa.array(np.arange(names))
 
 
 def code_column(codes: Any, names: pa.Array, what: str) -> IntArray:
