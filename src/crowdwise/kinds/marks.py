@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.kinds.answer_table import AnswerTable, open_columns, open_table
-from crowdwise.kinds.answers import TaskAnswers, code_column, names_or_numbers
+from crowdwise.kinds.answers import TaskAnswers, as_numbers, code_column, names_or_numbers
 from crowdwise.labels.columns import candidates
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.source_location import format_count
@@ -76,7 +76,7 @@ class Marks(TaskAnswers):
         label, classes
             Positions of labels and their names, where marks have labels.
         """
-        places = np.asarray(place, np.float64)
+        places = as_numbers(place, "place")
         if places.ndim != 2 or places.shape[1] != len(cls.coordinates):
             raise InputError(f"place has the shape {places.shape}; it needs a column for {', '.join(cls.coordinates)}.")
         names = {"task": names_or_numbers(tasks, "task"), "worker": names_or_numbers(workers, "worker")}

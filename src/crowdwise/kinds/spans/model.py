@@ -261,6 +261,8 @@ class SpanModel(KindModel[Spans]):
             raise InputError("there must be a tag O, and one for each label")
         if not (self.segment_end_ > self.segment_start_).all() or (np.diff(self.segment_task_) < 0).any():
             raise InputError("segments must be sorted by task, and end after they start")
+        if not (self.span_counts_[:, :1] <= self.span_counts_[:, 1:]).all():
+            raise InputError("more spans are right than were drawn, or than there are")
 
 
 def _gold_tags(segments: Segments, known: TrueMarks, names: list[str]) -> dict[int, str]:
