@@ -4,6 +4,7 @@ from . import datasets as datasets
 from . import evaluate as evaluate
 from . import fitting as fitting
 from . import formats as formats
+from . import judges as judges
 from . import labels as labels
 from . import learn as learn
 from . import metrics as metrics

@@ -75,6 +75,7 @@ SYNONYMS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     # Of kinds that are no classes (`crowdwise.kinds`).
     "value": (("value",), ("score", "rating", "number", "measurement", "label", "answer")),
+    "cost": (("cost",), ("price", "costpervote", "priceofvote", "usd", "dollars")),
     "winner": (("winner",), ("chosen", "preferred", "better")),
     "loser": (("loser",), ("rejected", "worse")),
     "left": (("left",), ("leftitem", "leftid", "itema", "item1", "task1", "modela", "responsea", "a", "first")),

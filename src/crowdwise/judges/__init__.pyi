@@ -1,0 +1,13 @@
+from .agreement_with_people import Estimate as Estimate
+from .alternative_annotator import AlternativeAnnotator as AlternativeAnnotator
+from .alternative_annotator import run_alternative_annotator_test as run_alternative_annotator_test
+from .next_tasks import NextTasks as NextTasks
+from .next_tasks import choose_next_tasks as choose_next_tasks
+from .panel_evaluation import JudgeReport as JudgeReport
+from .panel_evaluation import PanelEvaluation as PanelEvaluation
+from .panel_evaluation import evaluate_panel as evaluate_panel
+from .panel_model import PanelConsensus as PanelConsensus
+from .prediction_powered import correct_shares as correct_shares
+from .prediction_powered import estimate_mean as estimate_mean
+from .vote_table import PanelVotes as PanelVotes
+from .vote_table import read_panel as read_panel

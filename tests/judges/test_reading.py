@@ -1,0 +1,157 @@
+"""Tables of votes: judges, repeats, unparseable votes, comparisons, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import crowdwise as cw
+from crowdwise.judges import read_panel
+from crowdwise.labels.errors import InputError
+
+pytestmark = pytest.mark.usefixtures("no_size")
+VOTES = {"item": ["a", "a", "b", "b"], "judge": ["m", "n", "m", "n"], "vote": ["yes", "no", "no", "no"]}
+PEOPLE = {"item": ["a", "a", "b"], "worker": ["x", "y", "x"], "label": ["yes", "yes", "no"]}
+
+
+def test_a_judge_is_model_prompt_and_temperature() -> None:
+    table = {
+        "task": [1, 1, 1, 1, 2],
+        "model": ["m"] * 5,
+        "prompt": ["short", "long", "short", "short", "short"],
+        "temperature": [0.0, 0.0, 1.0, 1.0, 0.0],
+        "vote": ["yes", "no", "no", "no", "yes"],
+    }
+    panel = read_panel(table)
+    assert sorted(panel.judges) == ["m · long · T=0", "m · short · T=0", "m · short · T=1"]
+    assert panel.n_answers.sum() == 5
+    assert panel.votes.n_labels == 4  # the repeat is none
+
+
+def test_a_prompt_that_belongs_to_the_task_names_no_judge() -> None:
+    panel = read_panel(VOTES | {"prompt": ["why?", "why?", "how?", "how?"]})
+    assert panel.judges == ["m", "n"]
+
+
+def test_repeats_are_one_vote() -> None:
+    votes = ["yes", "no", "no", "yes", "yes", "no"]
+    panel = read_panel({"task": [1, 1, 1, 2, 2, 3], "judge": ["m"] * 6, "vote": votes})
+    assert [panel.classes[code] for code in panel.to_matrix()[:, 0]] == ["no", "yes", "no"]
+    assert panel.n_repeated.tolist() == [2]
+    # Of three pairs of repeats about the first task one agrees, of one pair about the second one.
+    assert panel.consistency.tolist() == [2 / 4]
+
+
+def test_many_repeats() -> None:
+    n = 100_000
+    rng = np.random.default_rng(0)
+    vote = np.where(rng.random(n) < 0.8, "yes", "no")
+    found = cw.judges.evaluate_panel({"task": np.arange(n) % 20, "judge": np.repeat("m", n), "vote": vote})
+    assert found.panel.votes.n_labels == 20
+    assert found.judges[0].consistency == pytest.approx(0.68, abs=0.01)
+    assert any("repeats count as one vote" in sentence for sentence in found.sentences())
+
+
+@pytest.mark.parametrize("nothing", ["", None, "nan", float("nan"), "NULL"])
+def test_unparseable_votes_are_counted(nothing: Any) -> None:
+    panel = read_panel(VOTES | {"vote": [nothing, "no", "no", "no"]}, PEOPLE)
+    assert panel.unparseable.tolist() == [1, 0]
+    assert panel.to_matrix()[0].tolist() == [-1, panel.classes.index("no")]
+    assert "1 of 4 votes hold no class and are counted as unparseable; most often those of 'm' (50.0%)." in panel.notes
+
+
+def test_classes_that_are_given_make_others_unparseable() -> None:
+    panel = read_panel(VOTES | {"vote": ["Yes!", "no", "no", "no"]}, PEOPLE, classes=["yes", "no"])
+    assert panel.unparseable.tolist() == [1, 0]
+    assert panel.classes == ["yes", "no"]
+
+
+def test_numbers_are_the_same_however_written() -> None:
+    panel = read_panel(VOTES | {"vote": [1.0, 2.0, 10.0, 2.0]}, PEOPLE | {"label": ["1", "1", "10"]})
+    assert panel.classes == ["1", "2", "10"]
+    assert panel.find_reference().tolist() == [0, 2]
+
+
+def test_comparisons_in_both_orders() -> None:
+    rows = {
+        "task": [1, 1, 2, 2, 3],
+        "judge": ["m"] * 5,
+        "model_a": ["x", "y", "x", "y", "y"],
+        "model_b": ["y", "x", "y", "x", "x"],
+        "winner": ["model_a", "model_b", "model_a", "model_a", "tie"],
+    }
+    panel = read_panel(rows)
+    assert panel.classes == ["first", "tie", "second"]
+    assert panel.to_matrix()[:, 0].tolist() == [0, 1, 1]  # x twice; the left side twice, so neither; a tie
+    assert panel.tasks[0] == "x / y on 1"
+
+
+def test_versions() -> None:
+    n = 40
+    table = {
+        "task": np.tile(np.arange(n), 2),
+        "judge": ["m"] * (2 * n),
+        "version": np.repeat(["1", "2"], n),
+        "vote": ["yes"] * n + ["yes"] * 30 + ["no"] * 10,
+    }
+    people = {"task": np.arange(n), "worker": ["x"] * n, "label": ["yes"] * n}
+    drift = cw.judges.evaluate_panel(table, people).drift[0]
+    assert (drift.earlier, drift.later, drift.n_tasks, drift.changed) == ("m · v1", "m · v2", n, 0.25)
+    assert drift.difference.value == pytest.approx(-0.25)
+    assert drift.difference.high < 0
+
+
+@pytest.mark.parametrize(
+    ("votes", "people", "message"),
+    [
+        (VOTES, PEOPLE | {"item": ["q", "r", "s"]}, "People labelled other tasks .* no name matches"),
+        (VOTES | {"vote": [None] * 4}, None, "No vote holds a class"),
+        (VOTES, PEOPLE | {"label": [None] * 3}, "No answer of a person holds a class"),
+        ({"item": ["a"], "vote": ["yes"]}, None, "no column for the judge"),
+        ({"judge": ["a"], "vote": ["yes"]}, None, "no column for the task"),
+        ({"item": ["a"], "judge": ["m"]}, None, "no column for the vote"),
+        ({"item": [], "judge": [], "vote": []}, None, "no rows"),
+        (VOTES | {"item": [None, "a", "b", "b"]}, None, "item"),
+        (VOTES, PEOPLE | {"weight": [1, 0, 1]}, "not above 0"),
+        (VOTES, {"item": ["a"], "worker": ["x"], "left": ["p"], "right": ["q"], "winner": ["p"]}, "comparisons"),
+        ({"judge": ["m"], "left": ["p"], "right": ["p"], "winner": ["p"]}, None, "two different contestants"),
+        (
+            {"task": list(range(50)), "judge": ["m"] * 50, "vote": [each / 7 for each in range(50)]},
+            None,
+            "round them to grades",
+        ),
+        (VOTES | {"system": ["s", "t", "s", "s"]}, PEOPLE, "two systems"),
+    ],
+)
+def test_what_is_refused(votes: Any, people: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        cw.judges.evaluate_panel(votes, people)
+
+
+def test_costs() -> None:
+    found = cw.judges.evaluate_panel(VOTES, PEOPLE, costs={"judge": ["m"], "cost": [0.5]})
+    assert found.judges[0].cost == 0.5
+    assert np.isnan(found.judges[1].cost)
+    for costs, message in (({"q": 1}, "of other judges"), ({"m": -1}, "from 0 up"), ({"m": "dear"}, "from 0 up")):
+        with pytest.raises(InputError, match=message):
+            cw.judges.evaluate_panel(VOTES, PEOPLE, costs=costs)
+
+
+def test_one_person_and_a_judge_without_a_class() -> None:
+    n = 60
+    truth = np.arange(n) % 3
+    votes = {
+        "task": np.tile(np.arange(n), 2),
+        "judge": np.repeat(["good", "blind"], n),
+        "vote": [f"c{each}" for each in truth] + [f"c{min(each, 1)}" for each in truth],
+    }
+    people = {"task": np.arange(n), "worker": ["x"] * n, "label": [f"c{each}" for each in truth]}
+    found = cw.judges.evaluate_panel(votes, people)
+    assert found.judges[1].missing == ("c2",)
+    said = " ".join(found.sentences())
+    assert "blind never says 'c2', which people do." in said
+    assert "One person alone cannot be compared with other people." in said
+    assert found.humans is not None
+    assert np.isnan(found.humans.ceiling.value)
