@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["AGENT", "ConsensusAnswer", "ConsensusAnswers"]
 
 AGENT = "crowdwise"  # as whom the tools are told that the consensus was found
-ANSWERED = ("label", "value")  # the column of the consensus that holds the answer
+ANSWERED = ("label", "value", "labels", "text")  # the column of the consensus that holds the answer
 
 
 class ConsensusAnswer(NamedTuple):
@@ -33,7 +34,7 @@ class ConsensusAnswers:
     question
         That it answers.
     table
-        As `consensus()` gives it: task, label (or value) and confidence.
+        As `consensus()` gives it: task, label (or value, labels, text) and confidence.
     """
 
     question: Question
@@ -43,7 +44,17 @@ class ConsensusAnswers:
     def by_task(self) -> dict[str, ConsensusAnswer]:
         """The consensus of each task, by the task's name as text."""
         names = self.table.column_names
-        said = self.table[next(name for name in ANSWERED if name in names)].to_pylist()
+        answered = next(name for name in ANSWERED if name in names)
+        said = self.table[answered].to_pylist()
+        if answered == "labels":
+            said = list(map(_split_set, said))
         sure = self.table["confidence"].to_pylist() if "confidence" in names else [None] * len(said)
         tasks = map(str, self.table["task"].to_pylist())
         return {task: ConsensusAnswer(*each) for task, each in zip(tasks, zip(said, sure, strict=True), strict=True)}
+
+
+def _split_set(cell: str) -> list[str]:
+    """The classes of a set as a consensus of several labels writes it: a JSON list, or names with | between them."""
+    if cell.startswith("["):
+        return list(json.loads(cell))
+    return cell.split("|") if cell else []

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import lzma
 import os
+import weakref
 import zipfile
+import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -26,6 +29,10 @@ __all__ = ["ExportFile", "ExportFiles", "open_files"]
 
 ZIP = b"PK\x03\x04"
 MOST_FILES = 200_000  # of a folder: more are no export, but the root of a disk given by mistake
+# What reading a file of a damaged archive raises, whatever it was packed with.
+DAMAGED = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, NotImplementedError, ValueError, RuntimeError, EOFError,
+)  # fmt: skip
 LARGEST_FIRST_RECORD = 1 << 24  # characters that are parsed to recognise a format
 
 
@@ -177,8 +184,8 @@ def _list_folder(folder: Path) -> tuple[ExportFile, ...]:
 def _list_archive(blob: Blob) -> tuple[ExportFile, ...]:
     """The files of a zip archive; refused if it would unpack outside of its folder, or into far more than it is."""
     try:
-        with blob.stream() as stream, zipfile.ZipFile(stream) as archive:
-            entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+        archive = _open_archive(blob)
+        entries = [entry for entry in archive.infolist() if not entry.is_dir()]
     except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError) as error:
         if not blob.name.endswith(".zip"):  # an Excel workbook, perhaps: said by whoever knows
             return ()
@@ -201,20 +208,32 @@ def _list_archive(blob: Blob) -> tuple[ExportFile, ...]:
             "unpack it, and give the folder."
         )
     found = [
-        ExportFile(PurePosixPath(entry.filename.replace("\\", "/")), _entry_opener(blob, entry))
+        ExportFile(PurePosixPath(entry.filename.replace("\\", "/")), _entry_opener(blob, archive, entry))
         for entry in entries
         if not any(part.startswith((".", "__MACOSX")) for part in PurePosixPath(entry.filename).parts)
     ]
     return tuple(sorted(found, key=lambda each: each.path))
 
 
-def _entry_opener(blob: Blob, entry: zipfile.ZipInfo) -> Callable[[], Blob]:
+def _open_archive(blob: Blob) -> zipfile.ZipFile:
+    """The archive, open for as long as somebody holds it: opened for each file, its list would be read as often."""
+    stream = blob.stream()
+    try:
+        archive = zipfile.ZipFile(stream)
+    except BaseException:
+        stream.close()
+        raise
+    weakref.finalize(archive, stream.close)
+    return archive
+
+
+def _entry_opener(blob: Blob, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Callable[[], Blob]:
     def open_entry() -> Blob:
         name = f"{blob.name}/{escape_letters(entry.filename)}"
         try:
-            with blob.stream() as stream, zipfile.ZipFile(stream) as archive, archive.open(entry) as file:
+            with archive.open(entry) as file:
                 data = file.read(entry.file_size + 1)
-        except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError, RuntimeError, EOFError) as error:
+        except DAMAGED as error:
             raise InputError(f"{name} is damaged in the archive ({quote(str(error))}). Export it again.") from error
         return Blob(name, None, data, gz=False)
 

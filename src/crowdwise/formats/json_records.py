@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.byte_source import Blob
 
-__all__ = ["JsonRecords", "parse_json_text"]
+__all__ = ["JsonRecords", "format_json", "parse_json_text"]
 
 BLOCK = 1 << 20  # bytes read at a time
 LARGEST_RECORD = 1 << 28  # characters: no record of a labelling tool is as long, and it would have to be held whole
@@ -138,6 +138,16 @@ class JsonRecords:
     def _error(self, what: str) -> InputError:
         byte = self._bytes_before + len(self._text[: self._at].encode())
         return InputError(f"{self.blob.name}, byte {byte:,} (record {max(self.number, 1)}) {what}")
+
+
+def format_json(value: Any, indent: int | None = None) -> str:
+    """A value as JSON that can be written as UTF-8: letters as they are, escaped where one is half a surrogate pair."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=indent)
+    return text
 
 
 def parse_json_text(text: str, where: str) -> Any:
