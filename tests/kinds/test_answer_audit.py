@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from crowdwise.audit.answer_audit import agreement_with_others, audit_answers
 from crowdwise.audit.identical_answers import find_equal_pairs
-from crowdwise.kinds import kind, simulate_comparisons, simulate_grades, simulate_values
+from crowdwise.kinds import kind, kinds, simulate_comparisons, simulate_grades, simulate_values
 from crowdwise.kinds.agreement import another_question, number_agreement, signed_agreement
 from crowdwise.kinds.values import Mean
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.errors import InputError, InputWarning
 
 if TYPE_CHECKING:
+    from crowdwise.kinds.kind_registry import Kind
     from crowdwise.kinds.values.answers import Values
 
 
@@ -155,3 +157,38 @@ def test_another_question_is_one_of_the_worker_and_alike() -> None:
     alike = np.array([0, 0, 1, 0, 0, 0, 0, 0])
     assert another_question(worker, question, alike).tolist() == [8, 8, -1, 5, 4, -1, -1, 4]
     assert another_question(worker[:0], question[:0]).tolist() == []
+
+
+def deal_anew(answers: Any, worker: int, generator: np.random.Generator) -> Any:
+    """The same answers, those of a worker given to other questions of the worker's."""
+    rows = np.flatnonzero(answers.worker == worker)
+    order = np.arange(answers.n_answers)
+    if answers.kind == "rankings":
+        rank = answers.rank.copy()
+        rank[rows] = generator.permutation(rank[rows])
+        return replace(answers, rank=rank)._sorted("all")
+    order[rows] = generator.permutation(rows)
+    if hasattr(answers, "left"):
+        return replace(answers, left=answers.left[order], right=answers.right[order])
+    return replace(answers, task=answers.task[order])._sorted("all")
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.name)
+def test_every_kind_tells_who_looks_from_who_does_not(kind: Kind) -> None:
+    answers = kind.simulate(random_state=7).answers
+    plain = kind.methods()[-1].load()()
+    worker = int(np.argmax(answers.answers_per_worker))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputWarning)
+        dealt = deal_anew(answers, worker, np.random.default_rng(0))
+        before, after = (agreement_with_others(plain, each) for each in (answers, dealt))
+    assert before is not None
+    assert after is not None
+    means = []
+    for found in (before, after):
+        rows = (found.worker == worker) & np.isfinite(found.said) & np.isfinite(found.expected)
+        assert rows.any()
+        means.append(float((found.said[rows] * found.expected[rows]).mean()))
+    everyone = before.said * before.expected
+    assert np.nanmean(everyone) > 3 * np.nanstd(everyone) / np.sqrt(np.isfinite(everyone).sum())
+    assert means[1] < means[0]

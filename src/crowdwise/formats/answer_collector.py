@@ -27,12 +27,16 @@ KIND_COLUMNS: dict[str, tuple[str, ...]] = {
     "values": ("value",),
     "texts": ("text",),
     "comparisons": ("left", "right", "label"),
+    "similarity": ("left", "right", "same"),
     "rankings": ("item", "rank"),
     "spans": ("start", "end", "label"),
     "boxes": ("x_min", "y_min", "x_max", "y_max", "label"),
+    "points": ("x", "y", "label"),
     "masks": ("mask", "label"),
+    "outlines": ("outline", "label"),
 }
-MARKED = ("spans", "boxes", "masks")  # kinds whose answer may be several rows, or none where nothing is to be marked
+# Kinds whose answer may be several rows, or none where nothing is to be marked.
+MARKED = ("spans", "boxes", "points", "outlines")
 LONGEST_TEXT, MOST_TEXT = 4_000, 1 << 23  # characters of what a task shows, and of what all show, that are kept
 LONGEST_ATTRIBUTE = 64  # characters: longer texts are what a task shows, and make no groups
 
@@ -118,7 +122,7 @@ class AnswerCollector:
     skipped, drafts
         Tasks and workers of answers that are none.
     unmarked
-        Tasks and workers of answers without a span, box or mask; they count where the file has questions about these.
+        Tasks and workers of answers without a span, box or outline; they count where these are asked for.
     left_out
         Anything else that is in the file and was not read, and how often.
     notes
@@ -153,7 +157,7 @@ class AnswerCollector:
         """Put together what only the whole file tells, and refuse a task that stands in it twice.
 
         Where some answers to a question hold several choices, the others are lists of one. Answers in which nothing was
-        marked count for the questions about spans, boxes and masks.
+        marked count for the questions about spans, boxes and outlines.
         """
         for name, kind in list(self.questions):
             if kind == "multi-label" and (name, "labels") in self.questions:

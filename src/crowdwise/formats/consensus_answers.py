@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from crowdwise.labels.errors import InputError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from crowdwise.formats.export import Question
+    from crowdwise.labels.types import FloatArray
 
-__all__ = ["AGENT", "ConsensusAnswer", "ConsensusAnswers"]
+__all__ = ["AGENT", "ConsensusAnswer", "ConsensusAnswers", "SoftLabels"]
 
 AGENT = "crowdwise"  # as whom the tools are told that the consensus was found
 ANSWERED = ("label", "value", "labels", "text")  # the column of the consensus that holds the answer
@@ -25,6 +28,13 @@ class ConsensusAnswer(NamedTuple):
     confidence: float | None
 
 
+class SoftLabels(NamedTuple):
+    """Probabilities (N, K) of the classes, in the order of the table's tasks."""
+
+    classes: tuple[Any, ...]
+    probabilities: FloatArray
+
+
 @dataclass(frozen=True)
 class ConsensusAnswers:
     """The consensus of every task.
@@ -34,17 +44,22 @@ class ConsensusAnswers:
     question
         That it answers.
     table
-        As `consensus()` gives it: task, label (or value, labels, text) and confidence.
+        As `consensus()` gives it: task, label (or value) and confidence; of masks also their regions.
+    soft
+        Of labels: the probability of each class.
     """
 
     question: Question
     table: pa.Table
+    soft: SoftLabels | None = None
 
     @cached_property
     def by_task(self) -> dict[str, ConsensusAnswer]:
         """The consensus of each task, by the task's name as text."""
         names = self.table.column_names
-        answered = next(name for name in ANSWERED if name in names)
+        answered = next((name for name in ANSWERED if name in names), None)
+        if answered is None or "task" not in names:
+            raise InputError(f"The consensus of {self.question.kind} is not written back yet. Leave --write-back out.")
         said = self.table[answered].to_pylist()
         if answered == "labels":
             said = list(map(_split_set, said))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import lzma
 import os
-import weakref
 import zipfile
-import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -14,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.formats.json_records import JsonRecords
 from crowdwise.formats.table_records import TableRecords, is_binary_table
+from crowdwise.formats.zip_entries import read_entry
 from crowdwise.labels.byte_source import MOST_TIMES, SMALL, Blob, open_blob
 from crowdwise.labels.delimited import delimited_columns
 from crowdwise.labels.errors import InputError, listing, quote
@@ -29,10 +27,6 @@ __all__ = ["ExportFile", "ExportFiles", "open_files"]
 
 ZIP = b"PK\x03\x04"
 MOST_FILES = 200_000  # of a folder: more are no export, but the root of a disk given by mistake
-# What reading a file of a damaged archive raises, whatever it was packed with.
-DAMAGED = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, NotImplementedError, ValueError, RuntimeError, EOFError,
-)  # fmt: skip
 LARGEST_FIRST_RECORD = 1 << 24  # characters that are parsed to recognise a format
 
 
@@ -73,11 +67,14 @@ class ExportFiles:
         The files in the order of their paths, or as they were given.
     is_bundle
         They come from a folder or an archive.
+    archive
+        The archive itself, where they come from one.
     """
 
     origin: str
     files: tuple[ExportFile, ...]
     is_bundle: bool = False
+    archive: Blob | None = None
 
     @cached_property
     def head(self) -> bytes:
@@ -146,7 +143,7 @@ def open_files(source: str | Path | Blob | Sequence[str | Path]) -> ExportFiles:
     """The files that a path, a pattern, a folder, an archive or several of these stand for."""
     if isinstance(source, Blob):
         if source.head().startswith(ZIP):
-            return ExportFiles(source.name, _list_archive(source), is_bundle=True)
+            return ExportFiles(source.name, _list_archive(source), is_bundle=True, archive=source)
         return ExportFiles(source.name, (ExportFile(PurePosixPath(source.name), lambda: source),))
     paths = expand_paths([source] if isinstance(source, str | Path) else source)
     if len(paths) == 1 and Path(paths[0]).is_dir():
@@ -184,8 +181,8 @@ def _list_folder(folder: Path) -> tuple[ExportFile, ...]:
 def _list_archive(blob: Blob) -> tuple[ExportFile, ...]:
     """The files of a zip archive; refused if it would unpack outside of its folder, or into far more than it is."""
     try:
-        archive = _open_archive(blob)
-        entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+        with blob.stream() as stream, zipfile.ZipFile(stream) as archive:
+            entries = [entry for entry in archive.infolist() if not entry.is_dir()]
     except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError) as error:
         if not blob.name.endswith(".zip"):  # an Excel workbook, perhaps: said by whoever knows
             return ()
@@ -208,32 +205,19 @@ def _list_archive(blob: Blob) -> tuple[ExportFile, ...]:
             "unpack it, and give the folder."
         )
     found = [
-        ExportFile(PurePosixPath(entry.filename.replace("\\", "/")), _entry_opener(blob, archive, entry))
+        ExportFile(PurePosixPath(entry.filename.replace("\\", "/")), _entry_opener(blob, entry))
         for entry in entries
         if not any(part.startswith((".", "__MACOSX")) for part in PurePosixPath(entry.filename).parts)
     ]
     return tuple(sorted(found, key=lambda each: each.path))
 
 
-def _open_archive(blob: Blob) -> zipfile.ZipFile:
-    """The archive, open for as long as somebody holds it: opened for each file, its list would be read as often."""
-    stream = blob.stream()
-    try:
-        archive = zipfile.ZipFile(stream)
-    except BaseException:
-        stream.close()
-        raise
-    weakref.finalize(archive, stream.close)
-    return archive
-
-
-def _entry_opener(blob: Blob, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Callable[[], Blob]:
+def _entry_opener(blob: Blob, entry: zipfile.ZipInfo) -> Callable[[], Blob]:
     def open_entry() -> Blob:
         name = f"{blob.name}/{escape_letters(entry.filename)}"
         try:
-            with archive.open(entry) as file:
-                data = file.read(entry.file_size + 1)
-        except DAMAGED as error:
+            data = read_entry(blob, entry)
+        except (zipfile.BadZipFile, OSError, ValueError) as error:
             raise InputError(f"{name} is damaged in the archive ({quote(str(error))}). Export it again.") from error
         return Blob(name, None, data, gz=False)
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT"]
 
 ANNOTATIONS = ("annotations", "completions")
+WRITTEN = ("labels", "multi-label", "ordinal", "values", "texts")  # kinds whose consensus is one answer a task
 UNNAMED_MODEL = "model"  # of predictions without a model_version
 
 
@@ -194,6 +195,8 @@ def _worker_of_draft(draft: Any) -> Any:
 def write(files: ExportFiles, consensus: ConsensusAnswers, out: Path) -> None:
     """Write the tasks with a prediction each, as Label Studio imports them."""
     question = consensus.question
+    if question.kind not in WRITTEN:
+        raise InputError(f"{question.kind} are not written for Label Studio yet. Leave --write-back out.")
     with out.open("w", encoding="utf-8") as file:
         file.write("[")
         for number, task in enumerate(_tasks_to_write(files, consensus)):
@@ -222,8 +225,6 @@ def _prediction(answer: ConsensusAnswer, question: Any) -> dict[str, Any]:
         "pairwise": lambda: {"selected": said},
         "textarea": lambda: {"text": [said]},
     }
-    if kind not in values:
-        raise InputError(f"{question.kind} are not written for Label Studio yet. Leave --write-back out.")
     result = {
         "from_name": question.name,
         "to_name": question.details["to_name"],
@@ -238,7 +239,7 @@ FORMAT = Format(
     name="Label Studio",
     files="JSON, JSON_MIN or CSV",
     kinds=(
-        "labels", "multi-label", "ordinal", "values", "texts", "comparisons", "rankings", "spans", "boxes", "masks",
+        "labels", "multi-label", "ordinal", "values", "texts", "comparisons", "rankings", "spans", "boxes", "outlines",
     ),
     recognises=recognises,
     read=read,

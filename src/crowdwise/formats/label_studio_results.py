@@ -10,7 +10,7 @@
 | `ranker` with one list | rankings |
 | `labels`, `hypertextlabels`, `paragraphlabels` | spans |
 | `rectanglelabels` | boxes, in percent of the image |
-| `polygonlabels`, `brushlabels` | masks |
+| `polygonlabels`, `brushlabels` | outlines, which cannot be aggregated yet |
 
 Results of other types are counted as left out.
 """
@@ -111,12 +111,12 @@ def _rectangles(value: Mapping[str, Any], _: Mapping[str, Any]) -> tuple[str, Ro
     return "boxes", [(left, top, right, bottom, each) for each in check_choices(value["rectanglelabels"])]
 
 
-def _masks(field: str) -> Callable[[Mapping[str, Any], Mapping[str, Any]], tuple[str, Rows]]:
-    def read_masks(value: Mapping[str, Any], _: Mapping[str, Any]) -> tuple[str, Rows]:
+def _outlines(field: str) -> Callable[[Mapping[str, Any], Mapping[str, Any]], tuple[str, Rows]]:
+    def read_outlines(value: Mapping[str, Any], _: Mapping[str, Any]) -> tuple[str, Rows]:
         shape = json.dumps({name: each for name, each in value.items() if name != field})
-        return "masks", [(shape, each) for each in check_choices(value[field])]
+        return "outlines", [(shape, each) for each in check_choices(value[field])]
 
-    return read_masks
+    return read_outlines
 
 
 READERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], tuple[str, Rows]]] = {
@@ -131,8 +131,8 @@ READERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], tuple[str, R
     "hypertextlabels": _spans("hypertextlabels"),
     "paragraphlabels": _spans("paragraphlabels"),
     "rectanglelabels": _rectangles,
-    "polygonlabels": _masks("polygonlabels"),
-    "brushlabels": _masks("brushlabels"),
+    "polygonlabels": _outlines("polygonlabels"),
+    "brushlabels": _outlines("brushlabels"),
 }
 
 

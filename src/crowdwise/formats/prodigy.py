@@ -148,7 +148,7 @@ def _read_spans(spans: list[Any], task: Any, worker: Any, found: AnswerCollector
     rows: list[tuple[Any, ...]]
     if any("points" in span and "width" not in span for span in spans):
         rows = [(json.dumps({"points": span["points"]}), span["label"]) for span in spans]
-        found.question("spans", "masks").add(task, worker, *rows, time=time)
+        found.question("spans", "outlines").add(task, worker, *rows, time=time)
     elif any("width" in span for span in spans):
         rows = [(*_corners(span), span["label"]) for span in spans]
         found.question("spans", "boxes").add(task, worker, *rows, time=time)
@@ -191,7 +191,7 @@ FORMAT = Format(
     slug="prodigy",
     name="Prodigy",
     files="JSON lines (db-out)",
-    kinds=("labels", "multi-label", "texts", "spans", "boxes", "masks"),
+    kinds=("labels", "multi-label", "texts", "spans", "boxes", "outlines"),
     recognises=recognises,
     read=read,
     writes="a line for each task (JSON lines, for db-in)",

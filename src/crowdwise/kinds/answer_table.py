@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.source_location import Place
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
-__all__ = ["AnswerTable", "open_table", "place_known"]
+__all__ = ["AnswerTable", "open_columns", "open_table", "place_known"]
 
 LARGEST_VALUE = 1e100  # squares of values are summed
 NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?\s*$"
@@ -144,11 +144,16 @@ def _find_empty(column: pa.ChunkedArray) -> BoolArray:
     return mask
 
 
-def _open_columns(source: Any, needs: str) -> Any:
-    """The answers of a tool's export, or whatever else holds a table."""
+def open_columns(source: Any, needs: str) -> Columns:
+    """The columns of a tool's export, or of whatever else holds a table with named columns."""
+    if isinstance(source, Columns):
+        return source
     held, export = find_export(source)
     if export is None:
-        return open_source(held, needs)
+        columns = open_source(held, needs)
+        if not isinstance(columns, Columns):
+            raise InputError(f"This is no table with named columns. {needs}")
+        return columns
     if export is not source:
         export.warn_of_left_out()
     return export.to_columns()
@@ -168,9 +173,7 @@ def open_table(
     optional
         Roles that there may be besides.
     """
-    columns = source if isinstance(source, Columns) else _open_columns(source, needs)
-    if not isinstance(columns, Columns):
-        raise InputError(f"This is no table with named columns. {needs}")
+    columns = open_columns(source, needs)
     there = {
         role: name for role, name in (optional or {}).items() if name is not None or candidates(role, columns.names)
     }

@@ -251,7 +251,12 @@ class PairAnswers(Answers):
         return codes | {"items": names[0], "workers": names[1]}
 
     def _checked(
-        self, on_duplicate: Duplicates, place: Callable[[int], str] | None = None, *, ordered: bool = False
+        self,
+        on_duplicate: Duplicates,
+        place: Callable[[int], str] | None = None,
+        *,
+        ordered: bool = False,
+        task: IntArray | None = None,
     ) -> Self:
         """The same, if no item is paired with itself, with repeated answers refused or left out.
 
@@ -259,6 +264,8 @@ class PairAnswers(Answers):
         ----------
         ordered
             Whether an answer about the same two items on exchanged sides is another one.
+        task
+            Positions (n,) of what the items were compared about, where answers about another are no repeats.
         """
         if on_duplicate not in ("error", "first", "last", "all"):
             raise InputError(f"on_duplicate is {quote(on_duplicate)}; it must be 'error', 'first', 'last' or 'all'.")
@@ -273,7 +280,8 @@ class PairAnswers(Answers):
             )
         if on_duplicate == "all":
             return self
-        later, earlier = find_repeated(self.worker, self.left, self.right, ordered=ordered)
+        who = self.worker if task is None else self.worker.astype(np.int64) * (int(task.max(initial=0)) + 1) + task
+        later, earlier = find_repeated(who, self.left, self.right, ordered=ordered)
         if not later.size:
             return self
         if on_duplicate == "error":

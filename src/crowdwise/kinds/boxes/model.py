@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["ObjectModel"]
 
 # Of the logarithm of a standard deviation: careless coordinates tell less, and errors are not quite as the model has
-# them. Set by simulated crowds, so that intervals of 90 % hold 85 to 95 %.
+# them. Set by simulated crowds of the default sort, in which intervals of 90 % then hold 89 %.
 EFFICIENCY, MODEL_ERROR = 0.6, 0.2
 RATES = ("objects", "distractors", "spread", "draw_mean", "false_draw_mean", "usual_variance", "label_accuracy")
 

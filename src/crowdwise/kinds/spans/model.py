@@ -251,8 +251,9 @@ class SpanModel(KindModel[Spans]):
     def _agreement(self, answers: Spans) -> Agreement:
         task, place, label, _ = read_spans_of_tags(self._segments(), self.posterior_, self.splits_ > 0)
         there = positions(answers.tasks, self._names["tasks"])
+        consensus = task, place.astype(np.float64), label
         return span_agreement(
-            self._with_model_classes(answers), there, self.answers_per_task_.astype(np.float64), (task, place, label)
+            self._with_model_classes(answers), there, self.answers_per_task_.astype(np.float64), consensus
         )
 
     def _check_restored(self) -> None:
