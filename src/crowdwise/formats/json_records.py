@@ -11,7 +11,7 @@ import codecs
 import json
 from typing import TYPE_CHECKING, Any
 
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,21 @@ BLOCK = 1 << 20  # bytes read at a time
 LARGEST_RECORD = 1 << 28  # characters: no record of a labelling tool is as long, and it would have to be held whole
 BLANKS = " \t\r\n"
 NEAR_END = 64  # characters: what is wrong so near the end of the text read so far may only be cut off
-DECODER = json.JSONDecoder()
+
+
+class _RepeatedNameError(Exception):
+    """An object has a name twice: Python's parser would keep the last, and say nothing."""
+
+
+def _refuse_repeated_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _RepeatedNameError(quote(next(name for name in names if names.count(name) > 1)))
+    return made
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=_refuse_repeated_names)
 
 
 class JsonRecords:
@@ -94,6 +108,8 @@ class JsonRecords:
                     raise self._error(
                         f"is not JSON ({error.msg}). The file may be cut short: export it again."
                     ) from error
+            except _RepeatedNameError as error:
+                raise self._error(f"names {error} twice in one object. Export the file again.") from error
             except RecursionError as error:
                 raise self._error("is nested too deeply. No export of a labelling tool is.") from error
             except ValueError as error:
@@ -153,7 +169,9 @@ def format_json(value: Any, indent: int | None = None) -> str:
 def parse_json_text(text: str, where: str) -> Any:
     """A value that is written as JSON inside a cell or a field; what is wrong with it is said with its place."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_refuse_repeated_names)
+    except _RepeatedNameError as error:
+        raise InputError(f"{where} names {error} twice in one object. Export the file again.") from error
     except RecursionError as error:
         raise InputError(f"{where} is nested too deeply.") from error
     except json.JSONDecodeError as error:
