@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from crowdwise.formats.answer_columns import GrowingTable, as_array
 from crowdwise.labels.attributes import MOST_VALUES
-from crowdwise.labels.errors import InputError, listing
+from crowdwise.labels.errors import InputError, listing, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -148,6 +148,8 @@ class AnswerCollector:
         """The answers to a question, begun where it was not met before."""
         found = self.questions.get((name, kind))
         if found is None:
+            if not _is_unicode(name):
+                raise InputError(f"The name of a question is not Unicode: {quote(name)}. Rename it, and export again.")
             found = self.questions[name, kind] = QuestionAnswers(name, kind, details)
         return found
 
@@ -203,10 +205,9 @@ class _ShownTexts:
 
     def to_table(self) -> pa.Table:
         """A row for each task."""
-        table = GrowingTable("task", "text")
-        for task, text in (self.texts or {}).items():
-            table.add(task, text)
-        return table.to_table()
+        texts = self.texts or {}
+        names, shown = as_array(tuple(texts), "task"), as_array(tuple(texts.values()))
+        return pa.table({"task": names if texts else names.cast(pa.string()), "text": shown.cast(pa.string())})
 
 
 class _Attributes:
@@ -247,10 +248,18 @@ class _Attributes:
         for field, codes in self.codes.items():
             codes.extend([-1] * (len(names) - len(codes)))
             known = np.frombuffer(codes, np.int8)
-            if field != self.role and 1 < len(self.values[field]) < (known >= 0).sum():
+            if field != self.role and _is_unicode(field) and 1 < len(self.values[field]) < (known >= 0).sum():
                 values = as_array(tuple(self.values[field]))
                 table = table.append_column(field, values.take(pa.array(known, mask=known < 0)))
         return table.take(_first_rows(names))
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can hold
+        return False
+    return True
 
 
 def _makes_groups(value: Any) -> bool:

@@ -22,6 +22,7 @@ from crowdwise.formats.consensus_answers import AGENT
 from crowdwise.formats.drawn_marks import DrawnMarks
 from crowdwise.formats.export_format import Format
 from crowdwise.formats.files_of_workers import find_first_file, name_workers
+from crowdwise.formats.json_records import format_json
 from crowdwise.labels.columns import candidates
 from crowdwise.labels.errors import InputError, quote
 
@@ -198,7 +199,7 @@ def write(files: ExportFiles, consensus: ConsensusAnswers, out: Path) -> None:
     ]
     document = {"info": {"description": f"Consensus by {AGENT}"}, "images": list(images.values())}
     document |= {"categories": list(categories.values()), "annotations": annotations}
-    out.write_text(json.dumps(document, ensure_ascii=False) + "\n", encoding="utf-8")
+    out.write_text(format_json(document) + "\n", encoding="utf-8")
 
 
 def _boxes(consensus: ConsensusAnswers) -> Iterator[tuple[str, str, dict[str, Any]]]:

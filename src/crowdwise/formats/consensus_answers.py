@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -60,8 +61,15 @@ class ConsensusAnswers:
         if answered is None or "task" not in names:
             raise InputError(f"The consensus of {self.question.kind} is not written back yet. Leave --write-back out.")
         said = self.table[answered].to_pylist()
-        if answered == "labels":  # the consensus of sets of labels is text, with bars between
-            said = [each.split("|") if each else [] for each in said]
+        if answered == "labels":
+            said = list(map(_split_set, said))
         sure = self.table["confidence"].to_pylist() if "confidence" in names else [None] * len(said)
         tasks = map(str, self.table["task"].to_pylist())
         return {task: ConsensusAnswer(*each) for task, each in zip(tasks, zip(said, sure, strict=True), strict=True)}
+
+
+def _split_set(cell: str) -> list[str]:
+    """The classes of a set as a consensus of several labels writes it: a JSON list, or names with | between them."""
+    if cell.startswith("["):
+        return list(json.loads(cell))
+    return cell.split("|") if cell else []

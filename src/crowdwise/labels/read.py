@@ -323,7 +323,7 @@ def _from_frame(source: Any) -> Columns:
         else:
             frame = nw.from_native(native)
             table = (frame.collect() if isinstance(frame, nw.LazyFrame) else frame).to_arrow()
-    except (TypeError, pa.ArrowException) as error:
+    except (TypeError, ValueError, pa.ArrowException) as error:  # ValueError: what it streams is no Arrow stream
         raise InputError(
             f"{type(source).__name__} is not something labels can be read from. Give a path, a table (pandas, "
             "polars, pyarrow or another with the Arrow stream interface), or a dict of columns "

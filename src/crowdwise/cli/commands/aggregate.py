@@ -137,6 +137,8 @@ def aggregate(
         raise typer.BadParameter("--write-back needs the name of a file")
     if options.write_back is not None:
         output_files.check_file(options.write_back, "--write-back", given)
+        if place is not None:
+            output_files.refuse_name_of_result(options.write_back, "--write-back", place, (*results, "model"))
     files = LabelFiles(labels, columns)
 
     def print_for_programs(result: Any) -> bool:
