@@ -15,7 +15,7 @@ from tests.reproduction.small import SMALL
 
 from crowdwise.cli.commands.bench import choose_methods
 from crowdwise.labels.errors import InputError
-from crowdwise.registry import learners
+from crowdwise.registry import _every_learner
 from crowdwise.reproduction import run_table
 from crowdwise.reproduction.table_files import parse_table, table_names
 
@@ -163,7 +163,7 @@ def test_no_torch(cw: Callable[..., Any], table: Path, tmp_path: Path, monkeypat
     for name in [name for name in sys.modules if name.startswith("crowdwise.learn.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)
-    learners.cache_clear()
+    _every_learner.cache_clear()
     ran = cw("bench", table, "--out", tmp_path)
     assert ran.code == 2
     assert ran.err == (

@@ -45,6 +45,7 @@ def test_several_questions(cw: Any) -> None:
     assert cw("aggregate", path, "--question", "sentiment").code == 0
     ran = cw("aggregate", path, "--question", "stars", "--json")
     assert (ran.code, json.loads(ran.out)["kind"]) == (0, "ordinal")
+    assert "2 skipped answers, 1 draft" in ran.err
 
 
 def test_gold_of_an_export_is_used(cw: Any) -> None:

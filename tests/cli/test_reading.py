@@ -118,8 +118,8 @@ def test_ignored_answers_are_noted(cw: Callable[..., Any], tmp_path: Path) -> No
     file.write_text("\n".join(map(json.dumps, rows)))
     ran = cw("aggregate", file, "--json")
     assert (ran.json["n_labels"], ran.json["n_classes"]) == (9, 2)
-    assert "3 answers 'ignore' left out" in ran.err
-    assert any("'ignore' left out" in each for each in cw("describe", file, "--json").json["warnings"])
+    assert "3 skipped answers not counted" in ran.err
+    assert any("3 skipped answers" in each for each in cw("describe", file, "--json").json["warnings"])
 
 
 @pytest.fixture
@@ -200,3 +200,22 @@ def test_known_workers_of_a_model_with_fewer_classes(cw: Callable[..., Any], tmp
     known = ("--known-workers", tmp_path / "out" / "model")
     ran = cw("aggregate", tmp_path / "b.csv", "--method", "dawid-skene", *known, "--json")
     assert (ran.code, ran.json["n_classes"]) == (0, 3)
+
+
+def test_columns_of_truth_gold_and_attributes(cw: Callable[..., Any], tmp_path: Path) -> None:
+    rows = [
+        (f"t{n}", who, "ab"[(n + (who == "cy" and n % 3 == 0)) % 2]) for n in range(12) for who in ("ann", "bob", "cy")
+    ]
+    labels, truth, about = tmp_path / "l.csv", tmp_path / "t.csv", tmp_path / "a.csv"
+    labels.write_text("thing,person,said\n" + "".join(f"{','.join(row)}\n" for row in rows))
+    truth.write_text("thing,task,right,source\n" + "".join(f"t{n},{n % 2},{'ab'[n % 2]},{n}\n" for n in range(12)))
+    about.write_text("thing,topic\n" + "".join(f"t{n},{'xy'[n % 2]}\n" for n in range(12)))
+    named = ("--task-column", "thing", "--worker-column", "person", "--label-column", "said")
+    right = ("--truth-label-column", "right")
+    ran = cw("aggregate", labels, *named, *right, "--truth", truth, "--method", "dawid-skene", "--json")
+    assert (ran.code, ran.json["accuracy"]) == (0, 1.0)
+    assert cw("aggregate", labels, *named, *right, "--gold", truth, "--method", "dawid-skene").code == 0
+    ran = cw("audit", labels, *named, *right, "--truth", truth, "--task-attributes", about)
+    assert ran.code == 0
+    ran = cw("aggregate", labels, *named, "--truth-label-column", "write", "--truth", truth)
+    assert (ran.code, "t.csv has no column 'write' (--truth-label-column)" in " ".join(ran.err.split())) == (2, True)

@@ -68,3 +68,11 @@ def test_a_record_that_would_fill_the_memory(tmp_path: Path) -> None:
     (tmp_path / "f.json").write_text('[{"a": "' + "x" * 5_000_000 + '"}]')
     with pytest.raises(InputError, match=r"is longer than 1,000,000 characters"):
         list(JsonRecords(open_blob(tmp_path / "f.json"), largest=1_000_000))
+
+
+def test_an_object_that_has_a_name_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "f.json").write_text('[{"a": 1}, {"b": {"label": "x", "label": "y"}}]')
+    with pytest.raises(InputError, match=r"f\.json, byte 11 \(record 2\) names 'label' twice in one object"):
+        list(JsonRecords(open_blob(tmp_path / "f.json")))
+    with pytest.raises(InputError, match="a cell names 'a' twice in one object"):
+        json_records.parse_json_text('{"a": 1, "a": 2}', "a cell")

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 EVERY_KIND = pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.name)
 
+# The quickest method of each kind, where any method will do.
+BASELINES = {"borda", "components", "distance-clusters", "iou-clusters", "majority", "majority-vote", "mean", "median",
+             "medoid", "votes", "win-rate"}  # fmt: skip
+
 
 def run(*words: Any) -> str:
     ran = CliRunner().invoke(app, [str(word) for word in words])
@@ -54,7 +58,7 @@ def test_compared_audited_and_drawn(kind: Kind, tmp_path: Path) -> None:
     made = kind.simulate(random_state=3)
     file = tmp_path / "answers.csv"
     pacsv.write_csv(made.answers.to_table(), file)
-    plain = sorted(method.slug for method in kind.methods())[-1]
+    plain = next(method.slug for method in kind.methods() if method.slug in BASELINES)
     compared = json.loads(run("compare", file, "--methods", f"{kind.default},{plain}", "--folds", 2, "--json"))
     assert compared["kind"] == kind.name
     assert {row["method"] for row in compared["methods"]} == {kind.default, plain}

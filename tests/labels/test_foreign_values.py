@@ -227,3 +227,20 @@ def test_an_apostrophe_that_is_taken_away_is_noted(tmp_path: Path) -> None:
     path.write_text(HEADER + "'=a,x,p\nb,x,q\n")
     with pytest.warns(InputWarning, match="1 name with an apostrophe before .*: '=a'. They are read without it"):
         assert read_labels(path).tasks.to_pylist() == ["=a", "b"]
+
+
+def test_a_column_that_is_a_tensor_is_numbers() -> None:
+    torch = pytest.importorskip("torch")
+    table = {"task": torch.tensor([1, 2]), "worker": ["a", "b"], "label": torch.tensor([0.5, 1], requires_grad=True)}
+    labels = read_labels(table)
+    assert labels.tasks.to_pylist() == [1, 2]
+    assert labels.classes.to_pylist() == ["0.5", "1"]
+
+
+def test_what_says_that_it_streams_and_does_not() -> None:
+    class Streams:
+        def __arrow_c_stream__(self, requested_schema: object = None) -> int:
+            return 5
+
+    with pytest.raises(InputError, match="Streams is not something labels can be read from"):
+        read_labels(Streams())

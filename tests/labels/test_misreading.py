@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import json
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -382,3 +383,15 @@ def test_minus_one_in_a_table_that_pandas_wrote(tmp_path: Path) -> None:
         path, index=False
     )
     assert len(read_labels(path).classes) == 2
+
+
+def test_arrow_streams_that_were_put_together_are_not_half_read(tmp_path: Path) -> None:
+    table = pa.table({"task": [1, 2], "worker": ["a", "a"], "label": ["x", "y"]})
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    (tmp_path / "one.arrow").write_bytes(sink.getvalue())
+    assert read_labels(tmp_path / "one.arrow").n_labels == 2
+    (tmp_path / "two.arrow").write_bytes(sink.getvalue() * 2)
+    with pytest.raises(InputError, match="holds more after the end of its Arrow stream"):
+        read_labels(tmp_path / "two.arrow")

@@ -3,6 +3,7 @@
 # ruff: noqa: E501  (tables of cases read best with a case a line)
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
@@ -294,6 +295,27 @@ LONG_WIDE = {"item": ["b", "a"], "zoe": [1, 0], "bob": [0, None]}
 def test_complete_wide_text_with_a_task_column() -> None:
     labels = read_labels(io.StringIO("task,u,v,w\np,yes,no,yes\nq,no,no,yes\n"))
     assert (labels.n_tasks, labels.n_workers, labels.n_labels) == (2, 3, 6)
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "left_out"),
+    [
+        ("tweet,annotator_1,annotator_2\np,yes,no\nq,no,no\n", (2, 2, 4), None),
+        ("file,rater 1,rater 2,rater 3\na.png,x,y,x\nb.png,x,x,y\n", (2, 3, 6), None),
+        ("id,text,annotator_1,annotator_2\n1,how,x,y\n2,so,y,y\n", (2, 2, 4), "'text' left out"),
+    ],
+)
+def test_complete_wide_text_whose_columns_are_named_after_workers(
+    text: str, shape: tuple[int, int, int], left_out: str | None
+) -> None:
+    with pytest.warns(InputWarning, match=left_out) if left_out else contextlib.nullcontext():
+        labels = read_labels(io.StringIO(text))
+    assert (labels.n_tasks, labels.n_workers, labels.n_labels) == shape
+
+
+def test_columns_named_after_workers_that_share_no_values() -> None:
+    with pytest.raises(InputError, match="no worker column"):
+        read_labels(io.StringIO("question,human essay,gpt essay\n1,one,two\n2,three,four\n"))
 
 
 def test_matrices() -> None:

@@ -49,7 +49,7 @@ def fitted(slug: str) -> tuple[Any, Featured]:
 
 def width(entry: LearnerEntry) -> int:
     """How many numbers the network gives for an item."""
-    return int(made(entry)._count_outputs(None))
+    return int(made(entry)._count_outputs(featured(entry.kind).answers))
 
 
 def small_net(n_outputs: int) -> nn.Module:

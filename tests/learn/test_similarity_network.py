@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 import torch
@@ -9,12 +11,16 @@ from sklearn.datasets import load_digits
 from tests.learn.answer_crowds import featured
 
 import crowdwise as cw
+from crowdwise.fitting.part_digests import add_digests
 from crowdwise.kinds import simulate_similarities
 from crowdwise.kinds.similarity import adjusted_rand
 from crowdwise.labels.errors import InputError
 from crowdwise.learn.answer_batches import AnswerRows
 from crowdwise.learn.batches import NetworkOutput
 from crowdwise.learn.similarity_network import RIGHT, WRONG, SimilarityObjective, join_answers
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_the_loss_is_the_dense_formula() -> None:
@@ -105,3 +111,15 @@ def test_what_features_and_answers_say_together_is_exact_for_one_pair() -> None:
     joint /= joint.sum()
     np.testing.assert_allclose(belief, [joint.sum(axis=1), joint.sum(axis=0)], atol=1e-9)
     assert together[0] == pytest.approx(np.trace(joint), abs=1e-9)
+
+
+def test_a_saved_network_names_the_cluster_of_every_output(tmp_path: Path) -> None:
+    answers = simulate_similarities(12, 3, share=0.5, random_state=0).answers
+    model = cw.SimilarityNetwork(n_clusters=3, epochs=1).fit(np.random.default_rng(0).normal(size=(12, 2)), answers)
+    model.save(tmp_path / "model")
+    arrays = dict(np.load(tmp_path / "model" / "arrays.npz"))
+    for wrong in (arrays["output_cluster"][:0], np.zeros(3, np.int64)):
+        np.savez(tmp_path / "model" / "arrays.npz", **(arrays | {"output_cluster": wrong}))
+        add_digests(tmp_path / "model")
+        with pytest.raises(InputError, match="damaged"):
+            cw.load(tmp_path / "model")

@@ -100,6 +100,7 @@ WITH_BLOCKS = [path for path in DOCUMENTS if blocks_of(path)]
 def test_python_blocks_run(path: Path, tmp_path: Path, succeeds: Callable[[Path, Path], None]) -> None:
     program = tmp_path / f"{path.stem}.py"
     program.write_text(program_of(path), encoding="utf-8")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     succeeds(program, tmp_path)
 
 

@@ -82,3 +82,6 @@ def test_a_path_may_be_a_path(tmp_path: Path) -> None:
     assert cw.load(tmp_path / "a").predict().tolist() == MODEL.predict().tolist()
     with pytest.raises(cw.InputError, match="The folder of a model is None; give its path"):
         cw.load(None)  # type: ignore[arg-type]
+    for name in ("", "a\0b"):  # the one would be the folder where the program runs
+        with pytest.raises(cw.InputError, match="is no name of a folder for a model"):
+            MODEL.save(name)

@@ -32,6 +32,7 @@ from crowdwise.fitting.em import StillImproving
 from crowdwise.fitting.estimator_parameters import clone
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.kinds.agreement import Agreement
+from crowdwise.kinds.answers import check_answers
 from crowdwise.kinds.kind_registry import kind
 from crowdwise.labels.errors import InputError
 
@@ -124,8 +125,9 @@ def audit_answers(answers: Answers, *, method: str | None = None, gold: Any = No
     >>> from crowdwise.kinds import simulate_comparisons
     >>> crowd = simulate_comparisons(20, 10, answers_per_worker=60, adversaries=0.2, random_state=1)
     >>> [(found.kind, found.names) for found in audit_answers(crowd.answers).findings]
-    [('opposite', (8,)), ('opposite', (9,))]
+    [('opposite', (3,)), ('opposite', (6,))]
     """
+    check_answers(answers)
     check_number("level", level, low=0, high=1, above=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StillImproving)

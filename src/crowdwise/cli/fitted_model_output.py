@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console
 
+    from crowdwise.cli.label_files import LabelFiles
     from crowdwise.labels import CrowdLabels
     from crowdwise.labels.types import IntArray
 
@@ -70,15 +71,18 @@ class FittedResult:
 # ---- truth and notes --------------------------------------------------------------------------------------
 
 
-def read_scoring_truth(file: str, labels: CrowdLabels) -> tuple[IntArray, list[str]]:
-    """Read the true classes of the tasks, with notes about truths that cannot be used."""
+def read_scoring_truth(file: str, labels: CrowdLabels, files: LabelFiles | None = None) -> tuple[IntArray, list[str]]:
+    """Read the true classes of the tasks, with notes about truths that cannot be used.
+
+    The options of `files` name the columns.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     from crowdwise.labels.truth import Truth, read_truth, truth_codes
     from crowdwise.labels.vocabulary import positions
 
-    truth = read_truth(file)
+    truth = read_truth(file if files is None else files.open_side_table(file))
     labelled = positions(truth.tasks, labels.tasks) >= 0
     known = positions(truth.labels, labels.classes) >= 0
     if labelled.any() and not (labelled & known).any():

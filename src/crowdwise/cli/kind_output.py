@@ -94,7 +94,7 @@ def aggregate_answers(
         find_written_format(files)
     result = _fit(kind, read.answers, files, options, read.notes)
     if options.write_back is not None:
-        write_consensus_back(files, result.consensus, options.write_back)
+        write_consensus_back(files, result.model, result.consensus, options.write_back)
     if place is not None:
         output_files.write_results(result, place)
     if options.write_dpo is not None:
@@ -120,7 +120,7 @@ def _fit(kind: Kind, answers: Answers, files: LabelFiles, options: AggregateOpti
     started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StillImproving)  # said as a note
-        model.fit(answers, files.find_gold(model) if options.gold is None else options.gold)
+        model.fit(answers, files.find_gold(model) if options.gold is None else files.open_side_table(options.gold))
     seconds = time.perf_counter() - started
     consensus, workers = model.consensus(), model.workers()
     return KindResult(
@@ -130,7 +130,7 @@ def _fit(kind: Kind, answers: Answers, files: LabelFiles, options: AggregateOpti
         consensus=consensus,
         workers=workers,
         seconds=seconds,
-        scores={} if options.truth is None else kind.score(model, options.truth),
+        scores={} if options.truth is None else kind.score(model, files.open_side_table(options.truth)),
         notes=[
             *notes,
             *([model.caveat()] if model.caveat() else []),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.cli import console_tables
 from crowdwise.cli.options import ColumnOptions, TimedColumnOptions, build_option_arguments
-from crowdwise.labels.errors import InputError, InputWarning, OtherKindError, quote
+from crowdwise.labels.errors import InputError, InputWarning, OtherKindError, listing, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,6 +77,31 @@ class LabelFiles:
 
         return self.opened if isinstance(self.opened, Export) else None
 
+    def open_side_table(self, file: str | None, *, has_labels: bool = True) -> Any:
+        """A table of truth, gold or attributes, with the columns that the options name; None where there is none.
+
+        A table without the task or worker column that the labels have is read by the usual names.
+        """
+        from crowdwise.labels.columns import Columns, candidates, rename_columns
+        from crowdwise.labels.read import open_source
+
+        given = self.columns
+        wanted = given.truth_label_column if has_labels else None
+        named = {"task": given.task_column, "worker": given.worker_column, "label": wanted}
+        if file is None or not any((*named.values(), given.label_column)):
+            return file
+        opened = open_source(file)
+        if not isinstance(opened, Columns):
+            return file
+        if wanted is not None and wanted not in opened.names:
+            raise InputError(
+                f"{opened.place.origin} has no column {quote(wanted)} (--truth-label-column); it has "
+                f"{listing(opened.names)}."
+            )
+        if has_labels and wanted is None and not candidates("label", opened.names):
+            named["label"] = given.label_column
+        return rename_columns(opened, {role: name for role, name in named.items() if name in opened.names})
+
     def find_gold(self, model: Any) -> Any:
         """The gold of an export, as `read_truth` takes it; None without any, or if the method has no use for it."""
         return None if self.export is None or "gold" not in model.uses else self.export.gold_columns()
@@ -126,7 +151,8 @@ def read_files(given: LabelFiles) -> CrowdLabels:
     """
     from crowdwise.labels import read_labels
 
-    _read_and_warn(given.refuse_other_kind)
+    _read_and_warn(lambda: given.opened)  # by itself: what it warns of is said, whatever comes of the labels
+    given.refuse_other_kind()
     labels: CrowdLabels = _read_and_warn(lambda: read_labels(given.opened, **given.reader_options()))
     return labels
 
@@ -135,7 +161,8 @@ def read_timed_files(given: LabelFiles) -> TimedLabels:
     """Read labels and their times as the options say; what is doubtful about them is said on standard error."""
     from crowdwise.labels.times import read_timed_labels
 
-    _read_and_warn(given.refuse_other_kind)
+    _read_and_warn(lambda: given.opened)
+    given.refuse_other_kind()
     time = given.columns.time_column if isinstance(given.columns, TimedColumnOptions) else None
     timed: TimedLabels = _read_and_warn(lambda: read_timed_labels(given.opened, time=time, **given.reader_options()))
     return timed

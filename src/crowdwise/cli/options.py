@@ -99,6 +99,9 @@ column_option = partial(make_option, panel="Columns and classes")
 TaskColumn = Annotated[str | None, column_option("The task column.", "NAME")]
 WorkerColumn = Annotated[str | None, column_option("The worker column.", "NAME")]
 LabelColumn = Annotated[str | None, column_option("The label column.", "NAME")]
+TruthLabelColumn = Annotated[
+    str | None, column_option("The label column of truth and gold; tasks as in the labels, where there is one.", "NAME")
+]
 Classes = Annotated[str | None, column_option("All classes in their order; others are errors.", "A,B,C")]
 Duplicates = Annotated[OnDuplicate, column_option("A second answer of one worker to one task.")]
 Kind = Annotated[LabelKind | None, column_option("What the answers are; by the columns, if left out.")]
@@ -142,6 +145,7 @@ class ColumnOptions:
     task_column: TaskColumn = None
     worker_column: WorkerColumn = None
     label_column: LabelColumn = None
+    truth_label_column: TruthLabelColumn = None
     classes: Classes = None
     on_duplicate: Duplicates = OnDuplicate.error
     kind: Kind = None

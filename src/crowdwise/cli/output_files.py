@@ -84,6 +84,13 @@ def check_results(out: str, names: Iterable[str], inputs: Iterable[str | None]) 
     return place
 
 
+def refuse_name_of_result(out: str, option: str, place: Path, names: Iterable[str]) -> None:
+    """Refuse a file that is the folder of the results, one of them, or lies in the folder of one."""
+    path, folder = Path(os.path.realpath(out)), Path(os.path.realpath(place))
+    if path == folder or any((folder / name) in (path, *path.parents) for name in names):
+        raise InputError(f"{option} {quote(out)} is where --out writes its results. Choose another name.")
+
+
 def _is_part_of(place: Path, given: str) -> bool:
     """Whether a file is the one given, matches the pattern, or lies in the folder given; `X.npz:key` is X.npz."""
     from crowdwise.labels.several_files import expand_paths

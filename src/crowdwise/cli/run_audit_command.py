@@ -37,6 +37,8 @@ def run_audit(files: LabelFiles, timed: TimedLabels, options: AuditOptions) -> t
     print_notes_to_stderr(note_missing_structure([options.method], "crowdwise aggregate --{}"))
     given = asdict(options) | {"trusted": _find_trusted(options.trusted, timed.labels.workers)}
     items = read_task_items(given.pop("items"), timed.labels, files)
+    for name in ("truth", "gold", "task_attributes", "worker_attributes"):
+        given[name] = files.open_side_table(given[name], has_labels=name in ("truth", "gold"))
     if options.gold is None:
         given["gold"] = files.find_gold(method(options.method).load())
     given["random_state"] = given.pop("seed")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from crowdwise.cli.terminal_names import escape_unprintable
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,12 +33,20 @@ def find_written_format(files: LabelFiles) -> Export:
     return export
 
 
-def write_consensus_back(files: LabelFiles, consensus: pa.Table, out: str) -> None:
+def write_consensus_back(files: LabelFiles, model: Any, consensus: pa.Table, out: str) -> None:
     """Write the consensus for the tool whose export was read, whole or not at all."""
-    from crowdwise.formats.consensus_answers import ConsensusAnswers
+    from crowdwise.formats.consensus_answers import ConsensusAnswers, SoftLabels
     from crowdwise.labels.atomic_output import replace_file
 
     export = find_written_format(files)
     assert export.format.write is not None  # noqa: S101 (see `find_written_format`)
+    asked = export.chosen()
+    if asked.kind == "masks":
+        from crowdwise.kinds.masks.consensus_regions import add_regions
+
+        consensus = add_regions(model, consensus)
+    soft = SoftLabels(tuple(model.classes_.tolist()), model.posterior_) if asked.kind == "labels" else None
     with replace_file(Path(out)) as draft:
-        export.format.write(export.files, ConsensusAnswers(export.chosen(), consensus), draft)
+        export.format.write(export.files, ConsensusAnswers(asked, consensus, soft), draft)
+    said = f"crowdwise: The consensus for {export.format.name} is in {escape_unprintable(out)}."
+    print(said, file=sys.stderr)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.evaluate.held_out import standard_error_over_tasks
 from crowdwise.fitting.em import StillImproving
-from crowdwise.fitting.parameter_checks import check_count
+from crowdwise.fitting.parameter_checks import check_count, check_random_state
 from crowdwise.fitting.progress_bar import show_progress_of
+from crowdwise.kinds.answers import check_answers
 from crowdwise.kinds.held_out import held_out_folds, score_held_out
 from crowdwise.kinds.kind_registry import kind
 from crowdwise.labels.errors import CrowdwiseError, InputError
@@ -113,7 +114,9 @@ def compare_answers(
     >>> compare_answers(crowd.answers, ["mean", "gaussian"]).best
     'gaussian'
     """
+    check_answers(answers)
     check_count("folds", folds, low=2)
+    check_random_state(random_state)
     if answers.n_answers < folds:
         raise InputError(f"{folds} parts need at least as many answers; there are {answers.n_answers:,}.")
     of_kind = kind(answers.kind)

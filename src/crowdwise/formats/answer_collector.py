@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from crowdwise.formats.answer_columns import GrowingTable, as_array
 from crowdwise.labels.attributes import MOST_VALUES
-from crowdwise.labels.errors import InputError, listing
+from crowdwise.labels.errors import InputError, listing, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,12 +27,16 @@ KIND_COLUMNS: dict[str, tuple[str, ...]] = {
     "values": ("value",),
     "texts": ("text",),
     "comparisons": ("left", "right", "label"),
+    "similarity": ("left", "right", "same"),
     "rankings": ("item", "rank"),
     "spans": ("start", "end", "label"),
     "boxes": ("x_min", "y_min", "x_max", "y_max", "label"),
+    "points": ("x", "y", "label"),
     "masks": ("mask", "label"),
+    "outlines": ("outline", "label"),
 }
-MARKED = ("spans", "boxes", "masks")  # kinds whose answer may be several rows, or none where nothing is to be marked
+# Kinds whose answer may be several rows, or none where nothing is to be marked.
+MARKED = ("spans", "boxes", "points", "outlines")
 LONGEST_TEXT, MOST_TEXT = 4_000, 1 << 23  # characters of what a task shows, and of what all show, that are kept
 LONGEST_ATTRIBUTE = 64  # characters: longer texts are what a task shows, and make no groups
 
@@ -118,7 +122,7 @@ class AnswerCollector:
     skipped, drafts
         Tasks and workers of answers that are none.
     unmarked
-        Tasks and workers of answers without a span, box or mask; they count where the file has questions about these.
+        Tasks and workers of answers without a span, box or outline; they count where these are asked for.
     left_out
         Anything else that is in the file and was not read, and how often.
     notes
@@ -144,6 +148,8 @@ class AnswerCollector:
         """The answers to a question, begun where it was not met before."""
         found = self.questions.get((name, kind))
         if found is None:
+            if not _is_unicode(name):
+                raise InputError(f"The name of a question is not Unicode: {quote(name)}. Rename it, and export again.")
             found = self.questions[name, kind] = QuestionAnswers(name, kind, details)
         return found
 
@@ -151,7 +157,7 @@ class AnswerCollector:
         """Put together what only the whole file tells, and refuse a task that stands in it twice.
 
         Where some answers to a question hold several choices, the others are lists of one. Answers in which nothing was
-        marked count for the questions about spans, boxes and masks.
+        marked count for the questions about spans, boxes and outlines.
         """
         for name, kind in list(self.questions):
             if kind == "multi-label" and (name, "labels") in self.questions:
@@ -199,10 +205,9 @@ class _ShownTexts:
 
     def to_table(self) -> pa.Table:
         """A row for each task."""
-        table = GrowingTable("task", "text")
-        for task, text in (self.texts or {}).items():
-            table.add(task, text)
-        return table.to_table()
+        texts = self.texts or {}
+        names, shown = as_array(tuple(texts), "task"), as_array(tuple(texts.values()))
+        return pa.table({"task": names if texts else names.cast(pa.string()), "text": shown.cast(pa.string())})
 
 
 class _Attributes:
@@ -243,10 +248,18 @@ class _Attributes:
         for field, codes in self.codes.items():
             codes.extend([-1] * (len(names) - len(codes)))
             known = np.frombuffer(codes, np.int8)
-            if field != self.role and 1 < len(self.values[field]) < (known >= 0).sum():
+            if field != self.role and _is_unicode(field) and 1 < len(self.values[field]) < (known >= 0).sum():
                 values = as_array(tuple(self.values[field]))
                 table = table.append_column(field, values.take(pa.array(known, mask=known < 0)))
         return table.take(_first_rows(names))
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can hold
+        return False
+    return True
 
 
 def _makes_groups(value: Any) -> bool:

@@ -7,7 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["GrowingTable", "as_array"]
+from crowdwise.labels.errors import InputError, quote
+
+__all__ = ["GrowingTable", "as_array", "check_choices", "is_name"]
 
 ROWS = 1 << 14  # that are held as Python objects before they become Arrow arrays
 TIME = pa.timestamp("us", "UTC")
@@ -40,7 +42,8 @@ class GrowingTable:
     def _pack(self) -> None:
         if self._rows:
             for name, chunks, values in zip(self.names, self._chunks, zip(*self._rows, strict=True), strict=True):
-                chunks.append(_as_times(as_array(values)) if name == "time" else as_array(values))
+                array = as_array(values, name)
+                chunks.append(_as_times(array) if name == "time" else array)
         self.n_rows += len(self._rows)
         self._rows = []
 
@@ -50,16 +53,46 @@ class GrowingTable:
         return pa.table({name: _join(chunks) for name, chunks in zip(self.names, self._chunks, strict=True)})
 
 
-def as_array(values: tuple[Any, ...]) -> pa.Array:
-    """An array of values; where their types differ, as text."""
+def as_array(values: tuple[Any, ...], name: str | None = None) -> pa.Array:
+    """An array of values; where their types differ, as text (lists: of texts).
+
+    What is no Unicode (a lone surrogate) is refused in a column that has a name: replaced, two names would be one.
+    """
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, UnicodeEncodeError):
-        return pa.array([None if value is None else _as_text(value) for value in values], pa.string())
+        there = [value for value in values if value is not None]
+        if there and all(isinstance(value, list) for value in there):
+            rows = [None if value is None else [_as_text(each, name) for each in value] for value in values]
+            return pa.array(rows, pa.list_(pa.string()))
+        return pa.array([None if value is None else _as_text(value, name) for value in values], pa.string())
 
 
-def _as_text(value: Any) -> str:
-    return str(value).encode("utf-8", "replace").decode()  # a lone surrogate is no text
+def _as_text(value: Any, name: str | None) -> str:
+    try:
+        return str(value).encode().decode()
+    except UnicodeEncodeError as error:
+        if name is None:
+            return str(value).encode("utf-8", "replace").decode()
+        raise InputError(
+            f"{name!r} of an answer holds text that is not Unicode, half of a surrogate pair: {quote(value)}. Clean it "
+            "first."
+        ) from error
+
+
+def is_name(value: Any) -> bool:
+    """Whether a value can name a task or a worker: a text or a whole number."""
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def check_choices(chosen: Any) -> list[Any]:
+    """What was chosen, if it is a list of texts, numbers or truth values; raises `TypeError` if not.
+
+    A text in place of the list would be taken letter by letter, and a list or nothing in it as the name of a class.
+    """
+    if not isinstance(chosen, list) or not all(isinstance(each, str | int | float) for each in chosen):
+        raise TypeError(f"{quote(chosen)} is no list of names")
+    return chosen
 
 
 def _as_times(array: pa.Array) -> pa.Array:
@@ -77,6 +110,8 @@ def _join(chunks: list[pa.Array]) -> pa.ChunkedArray:
         return pa.chunked_array([chunk.cast(pa.string()) for chunk in chunks], pa.string())
     if len(kinds) == 1:
         return pa.chunked_array([chunk.cast(kinds[0]) for chunk in chunks], kinds[0])
+    if all(map(pa.types.is_list, kinds)):
+        return pa.chunked_array([chunk.cast(pa.list_(pa.string())) for chunk in chunks], pa.list_(pa.string()))
     if all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds):
         return pa.chunked_array([chunk.cast(pa.float64()) for chunk in chunks], pa.float64())
     texts = [chunk if pa.types.is_string(chunk.type) else _cast_to_text(chunk) for chunk in chunks]

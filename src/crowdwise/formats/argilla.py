@@ -22,8 +22,10 @@ from collections.abc import Mapping
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from crowdwise.formats.answer_columns import check_choices, is_name
 from crowdwise.formats.consensus_answers import AGENT
 from crowdwise.formats.export_format import Format
+from crowdwise.formats.json_records import format_json
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
@@ -80,8 +82,8 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
     """Give every response to the collector, once the kinds of the questions are told by some of them."""
     kinds = _tell_kinds(files)
     for record, records in files.records():
-        task = next((record[name] for name in ("external_id", "id", "_server_id") if record.get(name)), None)
-        if not isinstance(task, str | int):
+        task = _task_of(record)
+        if not is_name(task):
             raise InputError(f"{records.where} has no 'id', so that its task has no name. Export the file again.")
         found.add_task(task, records.number)
         facts = _parse(record.get("metadata")) or _other_fields(record)
@@ -93,15 +95,20 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
             if each.question in kinds:
                 rows = _rows(each.value, kinds[each.question], records.where)
                 asked = found.question(each.question, kinds[each.question])
-                asked.add_prediction(task, each.agent or UNNAMED, *rows, score=each.score)
+                asked.add_prediction(task, str(each.agent or UNNAMED), *rows, score=each.score)
         for response in _responses(record, records.where):
             _add_response(response, task, kinds, found, records.where, anchored=response.question in suggested)
+
+
+def _task_of(record: Mapping[str, Any]) -> Any:
+    names = (record.get(name) for name in ("external_id", "id", "_server_id"))
+    return next((name for name in names if name is not None and name != ""), None)
 
 
 def _add_response(
     response: Response, task: Any, kinds: dict[str, str], found: AnswerCollector, where: str, *, anchored: bool
 ) -> None:
-    if not isinstance(response.user, str | int) or response.user in ("", "None"):
+    if not is_name(response.user) or response.user in ("", "None"):
         raise InputError(
             f"{where}: an answer to {quote(response.question)} has no user, so that nobody knows whose it is. Export "
             "the data set with its users."
@@ -135,6 +142,7 @@ def _responses(record: Mapping[str, Any], where: str) -> Iterator[Response]:
             for name in [each for each in record if each.endswith(RESPONSES)]:
                 values, users = record[name] or [], record[f"{name}.users"] or []
                 states = record.get(f"{name}.status") or [None] * len(values)
+                _check_lists(values, users, states)
                 for value, user, status in zip(values, users, states, strict=True):
                     yield Response(name.removesuffix(RESPONSES), value, user, status)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -146,9 +154,17 @@ def _responses(record: Mapping[str, Any], where: str) -> Iterator[Response]:
 
 def _first_version_responses(name: str, every: Any) -> Iterator[Response]:
     if isinstance(every, dict):  # columns instead of rows, as older versions of `datasets` keep them
+        _check_lists(*every.values())
         every = [dict(zip(every, row, strict=True)) for row in zip(*every.values(), strict=True)]
     for each in every or ():
         yield Response(name, each["value"], each["user_id"], each.get("status"))
+
+
+def _check_lists(*columns: Any) -> None:
+    """Refuse a text where a list belongs: it would be taken letter by letter."""
+    for column in columns:
+        if not isinstance(column, list):
+            raise TypeError(f"{quote(column)} is no list")
 
 
 def _suggestions(record: Mapping[str, Any], where: str) -> Iterator[Suggested]:
@@ -221,10 +237,11 @@ def _rows(value: Any, kind: str, where: str) -> list[tuple[Any, ...]]:
         if kind == "spans":
             return [(span["start"], span["end"], span["label"]) for span in value]
         if kind == "rankings":
+            _check_lists(value)
             ranked = isinstance(value[0], Mapping)
             return [(each["value"], each["rank"]) if ranked else (each, place) for place, each in enumerate(value, 1)]
         if kind == "multi-label":
-            return [([str(each) for each in value],)]
+            return [([str(each) for each in check_choices(value)],)]
     except (KeyError, TypeError, IndexError) as error:
         raise InputError(f"{where}: {quote(value)} is no answer of the kind {kind}, as others are.") from error
     if isinstance(value, list | dict):
@@ -249,12 +266,12 @@ def write(files: ExportFiles, consensus: ConsensusAnswers, out: Path) -> None:
         file.write("[")
         number = 0
         for record, _ in files.records():
-            said = consensus.by_task.get(str(record.get("id") or record.get("_server_id")))
+            said = consensus.by_task.get(str(_task_of(record)))
             if said is not None:
                 suggestion = {"value": said.answer, "score": said.confidence, "agent": AGENT}
                 made = {name: record[name] for name in kept if record.get(name) is not None}
                 made |= {"suggestions": {consensus.question.name: suggestion}, "responses": {}}
-                file.write((",\n" if number else "\n") + json.dumps(made, ensure_ascii=False))
+                file.write((",\n" if number else "\n") + format_json(made))
                 number += 1
         file.write("\n]\n")
 

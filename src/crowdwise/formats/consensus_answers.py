@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from crowdwise.formats.export import Question
+    from crowdwise.labels.types import FloatArray
 
-__all__ = ["AGENT", "ConsensusAnswer", "ConsensusAnswers"]
+__all__ = ["AGENT", "ConsensusAnswer", "ConsensusAnswers", "SoftLabels"]
 
 AGENT = "crowdwise"  # as whom the tools are told that the consensus was found
-ANSWERED = ("label", "value")  # the column of the consensus that holds the answer
+ANSWERED = ("label", "value", "labels", "text")  # the column of the consensus that holds the answer
 
 
 class ConsensusAnswer(NamedTuple):
@@ -22,6 +26,13 @@ class ConsensusAnswer(NamedTuple):
 
     answer: Any
     confidence: float | None
+
+
+class SoftLabels(NamedTuple):
+    """Probabilities (N, K) of the classes, in the order of the table's tasks."""
+
+    classes: tuple[Any, ...]
+    probabilities: FloatArray
 
 
 @dataclass(frozen=True)
@@ -33,17 +44,32 @@ class ConsensusAnswers:
     question
         That it answers.
     table
-        As `consensus()` gives it: task, label (or value) and confidence.
+        As `consensus()` gives it: task, label (or value) and confidence; of masks also their regions.
+    soft
+        Of labels: the probability of each class.
     """
 
     question: Question
     table: pa.Table
+    soft: SoftLabels | None = None
 
     @cached_property
     def by_task(self) -> dict[str, ConsensusAnswer]:
         """The consensus of each task, by the task's name as text."""
         names = self.table.column_names
-        said = self.table[next(name for name in ANSWERED if name in names)].to_pylist()
+        answered = next((name for name in ANSWERED if name in names), None)
+        if answered is None or "task" not in names:
+            raise InputError(f"The consensus of {self.question.kind} is not written back yet. Leave --write-back out.")
+        said = self.table[answered].to_pylist()
+        if answered == "labels":
+            said = list(map(_split_set, said))
         sure = self.table["confidence"].to_pylist() if "confidence" in names else [None] * len(said)
         tasks = map(str, self.table["task"].to_pylist())
         return {task: ConsensusAnswer(*each) for task, each in zip(tasks, zip(said, sure, strict=True), strict=True)}
+
+
+def _split_set(cell: str) -> list[str]:
+    """The classes of a set as a consensus of several labels writes it: a JSON list, or names with | between them."""
+    if cell.startswith("["):
+        return list(json.loads(cell))
+    return cell.split("|") if cell else []

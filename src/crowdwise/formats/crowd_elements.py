@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.formats.answer_columns import check_choices
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def _flatten(value: Any) -> Any:
 
 
 def _read_chosen(chosen: list[Any]) -> tuple[str, list[tuple[Any, ...]]]:
+    check_choices(chosen)
     if len(chosen) == 1:
         return "labels", [(str(chosen[0]),)]
     return ("multi-label", [([str(each) for each in chosen],)]) if chosen else ("labels", [])

@@ -16,10 +16,11 @@ are the tasks with the consensus as their label, as doccano imports them.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.formats.answer_columns import is_name
 from crowdwise.formats.export_format import Format
+from crowdwise.formats.json_records import format_json
 from crowdwise.labels.columns import candidates
 from crowdwise.labels.errors import InputError, quote
 
@@ -66,7 +67,7 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
         records = file.records()
         for record in records:
             task = record.get("id") if isinstance(record, dict) else None
-            if not isinstance(task, str | int):
+            if not is_name(task):
                 raise InputError(f"{records.where} is no object with an 'id': {quote(record)}. Export the file again.")
             if task in seen:
                 raise InputError(
@@ -128,7 +129,7 @@ def write(files: ExportFiles, consensus: ConsensusAnswers, out: Path) -> None:
             if said is not None:
                 label = said.answer if isinstance(said.answer, list) else [said.answer]
                 line = {**record, "label": label, "confidence": said.confidence}
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+                file.write(format_json(line) + "\n")
 
 
 FORMAT = Format(

@@ -108,7 +108,9 @@ class Export:
     @property
     def n_anchored(self) -> int:
         """Answers that began from a prediction."""
-        return 0 if self.question is None else int(pc.sum(self.answers["anchored"]).as_py() or 0)
+        if self.question is None or not self.answers.num_rows:
+            return 0
+        return int(pc.sum(self.answers["anchored"]).as_py() or 0)
 
     def __repr__(self) -> str:
         asked = ", ".join(map(str, self.questions))
@@ -137,7 +139,7 @@ class Export:
         table = self.answers
         if self.include_predictions and self.predictions.num_rows:
             names = [name for name in table.column_names if name in self.predictions.column_names]
-            table = _concat(table, self.predictions.select(names))
+            table = _concat(table, _tell_models_apart(self.predictions.select(names), table["worker"]))
         if not table.num_rows:
             raise InputError(
                 f"{self.origin} (an export of {self.format.name}) holds no answer"
@@ -267,6 +269,14 @@ def _words_for(question: Question, every: tuple[Question, ...]) -> tuple[str, ..
     """What to add to the command line to choose a question."""
     words = ("--question", question.name)
     return (*words, "--kind", question.kind) if sum(each.name == question.name for each in every) > 1 else words
+
+
+def _tell_models_apart(predictions: pa.Table, workers: pa.ChunkedArray) -> pa.Table:
+    """The predictions, with models that have the name of a worker called otherwise: they are not one."""
+    models = predictions["worker"].cast(pa.string())
+    shared = pc.is_in(models, pc.unique(workers.cast(pa.string())))
+    named = pc.if_else(shared, pc.binary_join_element_wise(models, "(model)", " "), models)
+    return predictions.set_column(predictions.column_names.index("worker"), "worker", named)
 
 
 def _concat(first: pa.Table, second: pa.Table) -> pa.Table:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.formats.json_records import JsonRecords
 from crowdwise.formats.table_records import TableRecords, is_binary_table
+from crowdwise.formats.zip_entries import read_entry
 from crowdwise.labels.byte_source import MOST_TIMES, SMALL, Blob, open_blob
 from crowdwise.labels.delimited import delimited_columns
 from crowdwise.labels.errors import InputError, listing, quote
@@ -66,11 +67,14 @@ class ExportFiles:
         The files in the order of their paths, or as they were given.
     is_bundle
         They come from a folder or an archive.
+    archive
+        The archive itself, where they come from one.
     """
 
     origin: str
     files: tuple[ExportFile, ...]
     is_bundle: bool = False
+    archive: Blob | None = None
 
     @cached_property
     def head(self) -> bytes:
@@ -139,7 +143,7 @@ def open_files(source: str | Path | Blob | Sequence[str | Path]) -> ExportFiles:
     """The files that a path, a pattern, a folder, an archive or several of these stand for."""
     if isinstance(source, Blob):
         if source.head().startswith(ZIP):
-            return ExportFiles(source.name, _list_archive(source), is_bundle=True)
+            return ExportFiles(source.name, _list_archive(source), is_bundle=True, archive=source)
         return ExportFiles(source.name, (ExportFile(PurePosixPath(source.name), lambda: source),))
     paths = expand_paths([source] if isinstance(source, str | Path) else source)
     if len(paths) == 1 and Path(paths[0]).is_dir():
@@ -212,9 +216,8 @@ def _entry_opener(blob: Blob, entry: zipfile.ZipInfo) -> Callable[[], Blob]:
     def open_entry() -> Blob:
         name = f"{blob.name}/{escape_letters(entry.filename)}"
         try:
-            with blob.stream() as stream, zipfile.ZipFile(stream) as archive, archive.open(entry) as file:
-                data = file.read(entry.file_size + 1)
-        except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError, RuntimeError, EOFError) as error:
+            data = read_entry(blob, entry)
+        except (zipfile.BadZipFile, OSError, ValueError) as error:
             raise InputError(f"{name} is damaged in the archive ({quote(str(error))}). Export it again.") from error
         return Blob(name, None, data, gz=False)
 

@@ -37,7 +37,7 @@ def find_format(slug: str) -> Format:
     'Label Studio'
     """
     found = {each.slug: each for each in formats()}
-    if slug not in found:
+    if not isinstance(slug, str) or slug not in found:
         close = difflib.get_close_matches(str(slug).casefold().replace(" ", "-"), found, n=1)
         hint = f" Did you mean {close[0]}?" if close else ""
         raise InputError(f"There is no format {quote(slug)}.{hint} There are: {', '.join(found)}.")

@@ -11,20 +11,34 @@ import codecs
 import json
 from typing import TYPE_CHECKING, Any
 
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crowdwise.labels.byte_source import Blob
 
-__all__ = ["JsonRecords", "parse_json_text"]
+__all__ = ["JsonRecords", "format_json", "parse_json_text"]
 
 BLOCK = 1 << 20  # bytes read at a time
 LARGEST_RECORD = 1 << 28  # characters: no record of a labelling tool is as long, and it would have to be held whole
 BLANKS = " \t\r\n"
 NEAR_END = 64  # characters: what is wrong so near the end of the text read so far may only be cut off
-DECODER = json.JSONDecoder()
+
+
+class _RepeatedNameError(Exception):
+    """An object has a name twice: Python's parser would keep the last, and say nothing."""
+
+
+def _refuse_repeated_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _RepeatedNameError(quote(next(name for name in names if names.count(name) > 1)))
+    return made
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=_refuse_repeated_names)
 
 
 class JsonRecords:
@@ -94,6 +108,8 @@ class JsonRecords:
                     raise self._error(
                         f"is not JSON ({error.msg}). The file may be cut short: export it again."
                     ) from error
+            except _RepeatedNameError as error:
+                raise self._error(f"names {error} twice in one object. Export the file again.") from error
             except RecursionError as error:
                 raise self._error("is nested too deeply. No export of a labelling tool is.") from error
             except ValueError as error:
@@ -140,10 +156,22 @@ class JsonRecords:
         return InputError(f"{self.blob.name}, byte {byte:,} (record {max(self.number, 1)}) {what}")
 
 
+def format_json(value: Any, indent: int | None = None) -> str:
+    """A value as JSON that can be written as UTF-8: letters as they are, escaped where one is half a surrogate pair."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=indent)
+    return text
+
+
 def parse_json_text(text: str, where: str) -> Any:
     """A value that is written as JSON inside a cell or a field; what is wrong with it is said with its place."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_refuse_repeated_names)
+    except _RepeatedNameError as error:
+        raise InputError(f"{where} names {error} twice in one object. Export the file again.") from error
     except RecursionError as error:
         raise InputError(f"{where} is nested too deeply.") from error
     except json.JSONDecodeError as error:

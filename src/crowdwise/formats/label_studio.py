@@ -18,13 +18,14 @@ for `annotations`. Written back are tasks with a prediction each, which Label St
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crowdwise.formats.answer_collector import MARKED
+from crowdwise.formats.answer_columns import is_name
 from crowdwise.formats.consensus_answers import AGENT
 from crowdwise.formats.export_format import Format
-from crowdwise.formats.label_studio_results import question_of_result, read_result
+from crowdwise.formats.json_records import format_json
+from crowdwise.formats.label_studio_results import question_of_result, read_result, split_path
 from crowdwise.formats.label_studio_tables import is_flat_export, read_flat_export
 from crowdwise.labels.errors import InputError, listing, quote
 
@@ -40,7 +41,17 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT"]
 
 ANNOTATIONS = ("annotations", "completions")
+WRITTEN = ("labels", "multi-label", "ordinal", "values", "texts")  # kinds whose consensus is one answer a task
 UNNAMED_MODEL = "model"  # of predictions without a model_version
+
+
+class _Answer(NamedTuple):
+    """The answer to a question: its kind, its rows, and the first result that says so."""
+
+    question: str
+    kind: str
+    rows: Rows
+    result: Mapping[str, Any]
 
 
 def recognises(files: ExportFiles) -> bool:
@@ -55,7 +66,7 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
         read_flat_export(files, found)
         return
     for task, records in files.records():
-        if not isinstance(task.get("id"), str | int):
+        if not is_name(task.get("id")):
             raise InputError(f"{records.where} has no 'id', so that its task has no name. Export the file again.")
         found.add_task(task["id"], records.number)
         _read_task(task, found, lambda: records.where)  # noqa: B023 (called at once)
@@ -73,9 +84,9 @@ def _read_task(task: Mapping[str, Any], found: AnswerCollector, where: Callable[
     for each in _optional_list(task, "predictions", where):
         if isinstance(each, dict):
             model = str(each.get("model_version") or UNNAMED_MODEL)
-            for question, kind, rows in _answers_of(each, data, found, where).values():
-                asked = found.question(question, kind, **_details(each, question))
-                asked.add_prediction(name, model, *rows, score=each.get("score"))
+            for answer in _answers_of(each, data, found, where):
+                asked = found.question(answer.question, answer.kind, **_details(answer.result))
+                asked.add_prediction(name, model, *answer.rows, score=each.get("score"))
         else:
             found.left_out["prediction without content (a bare id)"] += 1
     for each in _optional_list(task, "drafts", where):
@@ -113,8 +124,8 @@ def _read_annotation(
     where: Callable[[], str],
 ) -> None:
     if annotation.get("ground_truth"):
-        for name, kind, rows in _answers_of(annotation, data, found, where).values():
-            found.question(name, kind, **_details(annotation, name)).add_gold(task, *rows)
+        for each in _answers_of(annotation, data, found, where):
+            found.question(each.question, each.kind, **_details(each.result)).add_gold(task, *each.rows)
         return
     worker = _worker_of(annotation, where)
     if annotation.get("was_cancelled") or annotation.get("skipped"):
@@ -122,13 +133,14 @@ def _read_annotation(
         return
     answers = _answers_of(annotation, data, found, where)
     marked = False
-    for name, kind, rows in answers.values():
-        marked = marked or kind in MARKED
-        asked = found.questions.get((name, kind)) or found.question(name, kind, **_details(annotation, name))
+    for each in answers:
+        marked = marked or each.kind in MARKED
+        asked = found.questions.get((each.question, each.kind))
+        asked = asked or found.question(each.question, each.kind, **_details(each.result))
         asked.add(
             task,
             worker,
-            *rows,
+            *each.rows,
             time=annotation.get("created_at"),
             duration=annotation.get("lead_time"),
             anchored=annotation.get("parent_prediction") is not None,
@@ -139,26 +151,25 @@ def _read_annotation(
 
 def _answers_of(
     annotation: Mapping[str, Any], data: Mapping[str, Any], found: AnswerCollector, where: Callable[[], str]
-) -> dict[tuple[str, str], tuple[str, str, Rows]]:
-    """Name, kind and rows of the answer to each question; results of one question (its spans, boxes) together."""
+) -> list[_Answer]:
+    """The answer to each question; results of one question (its spans, boxes) together."""
     results = annotation.get("result")
     if not isinstance(results, list) or not all(isinstance(each, dict) for each in results):
         raise InputError(
             f"{where()}, annotation {quote(annotation.get('id'))}: 'result' holds {quote(results)}, not a list of "
             "results. Export the file again."
         )
-    answers: dict[tuple[str, str], tuple[str, str, Rows]] = {}
+    answers: dict[tuple[str, str], _Answer] = {}
     for result in results:
         read = read_result(result, data, found, where)
         if read is not None and (read[1] or read[0] in MARKED):
             name = question_of_result(result, where)
-            answers.setdefault((name, read[0]), (name, read[0], []))[2].extend(read[1])
-    return answers
+            answers.setdefault((name, read[0]), _Answer(name, read[0], [], result)).rows.extend(read[1])
+    return list(answers.values())
 
 
-def _details(annotation: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _details(result: Mapping[str, Any]) -> dict[str, Any]:
     """What a result about the consensus has to say besides: which part of the task it is about, and its type."""
-    result = next(each for each in annotation["result"] if each.get("from_name") == name)
     return {"to_name": result.get("to_name"), "type": result["type"]}
 
 
@@ -166,7 +177,7 @@ def _worker_of(annotation: Mapping[str, Any], where: Callable[[], str]) -> Any:
     by = annotation.get("completed_by")
     if isinstance(by, dict):
         by = by.get("email") or by.get("id")
-    if not isinstance(by, str | int) or by == "":
+    if not is_name(by) or by == "":
         raise InputError(
             f"{where()}, annotation {quote(annotation.get('id'))}: 'completed_by' is {quote(by)}, so "
             "that nobody knows whose answer it is. Export the project with its annotators, or remove the annotation."
@@ -184,12 +195,14 @@ def _worker_of_draft(draft: Any) -> Any:
 def write(files: ExportFiles, consensus: ConsensusAnswers, out: Path) -> None:
     """Write the tasks with a prediction each, as Label Studio imports them."""
     question = consensus.question
+    if question.kind not in WRITTEN:
+        raise InputError(f"{question.kind} are not written for Label Studio yet. Leave --write-back out.")
     with out.open("w", encoding="utf-8") as file:
         file.write("[")
         for number, task in enumerate(_tasks_to_write(files, consensus)):
             answer = consensus.by_task[str(task["id"])]
-            written = {"id": task["id"], "data": task["data"], "predictions": [_prediction(answer, question)]}
-            file.write((",\n" if number else "\n") + json.dumps(written, ensure_ascii=False))
+            written = {"id": task["id"], "data": task.get("data"), "predictions": [_prediction(answer, question)]}
+            file.write((",\n" if number else "\n") + format_json(written))
         file.write("\n]\n")
 
 
@@ -206,14 +219,12 @@ def _prediction(answer: ConsensusAnswer, question: Any) -> dict[str, Any]:
     kind, said = question.details["type"], answer.answer
     values: dict[str, Callable[[], dict[str, Any]]] = {
         "choices": lambda: {"choices": said if isinstance(said, list) else [said]},
-        "taxonomy": lambda: {"taxonomy": [each.split("/") for each in (said if isinstance(said, list) else [said])]},
+        "taxonomy": lambda: {"taxonomy": [split_path(each) for each in (said if isinstance(said, list) else [said])]},
         "rating": lambda: {"rating": said},
         "number": lambda: {"number": said},
         "pairwise": lambda: {"selected": said},
         "textarea": lambda: {"text": [said]},
     }
-    if kind not in values:
-        raise InputError(f"{question.kind} are not written for Label Studio yet. Leave --write-back out.")
     result = {
         "from_name": question.name,
         "to_name": question.details["to_name"],
@@ -228,7 +239,7 @@ FORMAT = Format(
     name="Label Studio",
     files="JSON, JSON_MIN or CSV",
     kinds=(
-        "labels", "multi-label", "ordinal", "values", "texts", "comparisons", "rankings", "spans", "boxes", "masks",
+        "labels", "multi-label", "ordinal", "values", "texts", "comparisons", "rankings", "spans", "boxes", "outlines",
     ),
     recognises=recognises,
     read=read,

@@ -10,7 +10,7 @@
 | `ranker` with one list | rankings |
 | `labels`, `hypertextlabels`, `paragraphlabels` | spans |
 | `rectanglelabels` | boxes, in percent of the image |
-| `polygonlabels`, `brushlabels` | masks |
+| `polygonlabels`, `brushlabels` | outlines, which cannot be aggregated yet |
 
 Results of other types are counted as left out.
 """
@@ -18,8 +18,10 @@ Results of other types are counted as left out.
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.formats.answer_columns import check_choices
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
     from crowdwise.formats.answer_collector import AnswerCollector
 
-__all__ = ["Rows", "question_of_result", "read_result", "type_of_value"]
+__all__ = ["Rows", "join_path", "question_of_result", "read_result", "split_path", "type_of_value"]
 
 Rows = list[tuple[Any, ...]]
 KEYS = {"pairwise": "selected", "textarea": "text", "hypertextlabels": "hypertextlabels"}  # type → field of its value
@@ -35,14 +37,32 @@ REGION = ("start", "x", "points", "rle", "startOffset")  # fields of a value tha
 
 
 def _choices(value: Mapping[str, Any], _: Mapping[str, Any]) -> tuple[str, Rows]:
-    chosen = value["choices"]
+    chosen = check_choices(value["choices"])
     if len(chosen) > 1:
         return "multi-label", [(chosen,)]
     return "labels", [(each,) for each in chosen]
 
 
 def _taxonomy(value: Mapping[str, Any], data: Mapping[str, Any]) -> tuple[str, Rows]:
-    return _choices({"choices": ["/".join(map(str, path)) for path in value["taxonomy"]]}, data)
+    return _choices({"choices": [join_path(check_choices(path)) for path in value["taxonomy"]]}, data)
+
+
+def join_path(path: list[Any]) -> str:
+    r"""The name of a place in a taxonomy: the steps to it with / between them, \/ where a step holds one.
+
+    >>> join_path(["Film", "Sci/Fi"])
+    'Film/Sci\\/Fi'
+    """
+    return "/".join(re.sub(r"([\\/])", r"\\\1", str(step)) for step in path)
+
+
+def split_path(name: str) -> list[str]:
+    r"""The steps to a place in a taxonomy.
+
+    >>> split_path(join_path(["Film", "Sci/Fi"]))
+    ['Film', 'Sci/Fi']
+    """
+    return [re.sub(r"\\(.)", r"\1", step) for step in re.findall(r"(?:\\.|[^\\/])+", name)]
 
 
 def _rating(value: Mapping[str, Any], _: Mapping[str, Any]) -> tuple[str, Rows]:
@@ -78,7 +98,7 @@ def _spans(field: str) -> Callable[[Mapping[str, Any], Mapping[str, Any]], tuple
         place = value.get("globalOffsets") or value
         if not isinstance(place["start"], int | float):
             raise NotImplementedError(f"{field} without globalOffsets")
-        return "spans", [(place["start"], place["end"], each) for each in value[field]]
+        return "spans", [(place["start"], place["end"], each) for each in check_choices(value[field])]
 
     return read_spans
 
@@ -88,15 +108,15 @@ def _rectangles(value: Mapping[str, Any], _: Mapping[str, Any]) -> tuple[str, Ro
         raise NotImplementedError("rotated rectangle")
     left, top = float(value["x"]), float(value["y"])
     right, bottom = left + float(value["width"]), top + float(value["height"])
-    return "boxes", [(left, top, right, bottom, each) for each in value["rectanglelabels"]]
+    return "boxes", [(left, top, right, bottom, each) for each in check_choices(value["rectanglelabels"])]
 
 
-def _masks(field: str) -> Callable[[Mapping[str, Any], Mapping[str, Any]], tuple[str, Rows]]:
-    def read_masks(value: Mapping[str, Any], _: Mapping[str, Any]) -> tuple[str, Rows]:
+def _outlines(field: str) -> Callable[[Mapping[str, Any], Mapping[str, Any]], tuple[str, Rows]]:
+    def read_outlines(value: Mapping[str, Any], _: Mapping[str, Any]) -> tuple[str, Rows]:
         shape = json.dumps({name: each for name, each in value.items() if name != field})
-        return "masks", [(shape, each) for each in value[field]]
+        return "outlines", [(shape, each) for each in check_choices(value[field])]
 
-    return read_masks
+    return read_outlines
 
 
 READERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], tuple[str, Rows]]] = {
@@ -111,8 +131,8 @@ READERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], tuple[str, R
     "hypertextlabels": _spans("hypertextlabels"),
     "paragraphlabels": _spans("paragraphlabels"),
     "rectanglelabels": _rectangles,
-    "polygonlabels": _masks("polygonlabels"),
-    "brushlabels": _masks("brushlabels"),
+    "polygonlabels": _outlines("polygonlabels"),
+    "brushlabels": _outlines("brushlabels"),
 }
 
 

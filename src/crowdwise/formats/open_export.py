@@ -10,7 +10,7 @@ from crowdwise.formats.export import Export, make_export
 from crowdwise.formats.export_files import open_files
 from crowdwise.formats.format_registry import find_answers, find_format, formats, recognise
 from crowdwise.labels.byte_source import Blob, open_blob
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.errors import InputError, quote
 
 __all__ = ["find_answers", "find_export", "read_export"]
 
@@ -72,6 +72,11 @@ def find_export(
 ) -> tuple[Any, Export | None]:
     """The source, held in memory where it can be read once only; and the export that it is, None if it is no tool's."""
     if isinstance(source, Export):
+        if question is not None and (source.question is None or source.question.name != question):
+            raise InputError(
+                f"{source.origin} was read already, with another question than {quote(question)} or none. Give its "
+                "path again, with the question."
+            )
         return source, source
     held = hold_source(source)
     if held is None:

@@ -20,8 +20,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.formats.answer_columns import check_choices, is_name
 from crowdwise.formats.consensus_answers import AGENT
 from crowdwise.formats.export_format import Format
+from crowdwise.formats.json_records import format_json
 from crowdwise.formats.prodigy_tables import ANSWERS, BINARY, HASHES, WORKERS, find_answers
 from crowdwise.labels.errors import InputError, listing, quote
 
@@ -95,17 +97,15 @@ def _is_binary(record: Mapping[str, Any], where: str) -> bool:
 
 
 def _find_worker(record: Mapping[str, Any]) -> Any:
-    return next(
-        (record[name] for name in WORKERS if isinstance(record.get(name), str | int) and record[name] != ""), None
-    )
+    return next((record[name] for name in WORKERS if is_name(record.get(name)) and record[name] != ""), None)
 
 
 def _task_of(record: Mapping[str, Any], where: str, *, binary: bool) -> Any:
     """What tells tasks apart: a text, and where a label is suggested, both together."""
     for name in HASHES if binary else (HASHES[1], HASHES[0]):
-        if isinstance(record.get(name), str | int):
+        if is_name(record.get(name)):
             if name == HASHES[1] and binary and record.get("label") is not None:
-                return f"{record[name]}/{record['label']}"
+                return f"{record[name]}/{_escape_slashes(record['label'])}"
             return record[name]
     shown = next((record[name] for name in ("text", "image", "html", "audio") if record.get(name)), None)
     if not isinstance(shown, str) or len(shown) > 1000:
@@ -113,18 +113,23 @@ def _task_of(record: Mapping[str, Any], where: str, *, binary: bool) -> Any:
             f"{where} has neither {' nor '.join(map(repr, HASHES))}, which tell the tasks apart; it has "
             f"{listing(record)}. Export it with its hashes."
         )
-    return f"{shown}/{record['label']}" if binary and record.get("label") is not None else shown
+    return f"{shown}/{_escape_slashes(record['label'])}" if binary and record.get("label") is not None else shown
+
+
+def _escape_slashes(label: Any) -> str:
+    """A label that stands behind a slash: the last one that is bare, so that a/b and c is not a and b/c."""
+    return str(label).replace("\\", "\\\\").replace("/", "\\/")
 
 
 def _read_chosen(record: Mapping[str, Any], task: Any, worker: Any, found: AnswerCollector, where: str) -> None:
     time, read_any = record.get("_timestamp"), False
     try:
         if "accept" in record or "options" in record:
-            read_any, chosen = True, record.get("accept") or []
+            read_any, chosen = True, check_choices(record.get("accept") or [])
             if len(chosen) == 1:
                 found.question("accept", "labels").add(task, worker, (chosen[0],), time=time)
             elif chosen:
-                found.question("accept", "multi-label").add(task, worker, (list(chosen),), time=time)
+                found.question("accept", "multi-label").add(task, worker, (chosen,), time=time)
             else:
                 found.left_out["accepted without an option"] += 1
         if "spans" in record:
@@ -143,7 +148,7 @@ def _read_spans(spans: list[Any], task: Any, worker: Any, found: AnswerCollector
     rows: list[tuple[Any, ...]]
     if any("points" in span and "width" not in span for span in spans):
         rows = [(json.dumps({"points": span["points"]}), span["label"]) for span in spans]
-        found.question("spans", "masks").add(task, worker, *rows, time=time)
+        found.question("spans", "outlines").add(task, worker, *rows, time=time)
     elif any("width" in span for span in spans):
         rows = [(*_corners(span), span["label"]) for span in spans]
         found.question("spans", "boxes").add(task, worker, *rows, time=time)
@@ -176,16 +181,17 @@ def write(files: ExportFiles, consensus: ConsensusAnswers, out: Path) -> None:
             else:
                 answer = {"accept": said.answer if isinstance(said.answer, list) else [said.answer], "answer": "accept"}
             who = {"_annotator_id": AGENT, "_session_id": AGENT}
-            meta = {"meta": {**(record.get("meta") or {}), "confidence": said.confidence}}
+            known = record.get("meta") or {}
+            meta = {"meta": {**(known if isinstance(known, dict) else {"meta": known}), "confidence": said.confidence}}
             kept = {name: value for name, value in record.items() if name != "_timestamp"}
-            file.write(json.dumps({**kept, **answer, **who, **meta}, ensure_ascii=False) + "\n")
+            file.write(format_json({**kept, **answer, **who, **meta}) + "\n")
 
 
 FORMAT = Format(
     slug="prodigy",
     name="Prodigy",
     files="JSON lines (db-out)",
-    kinds=("labels", "multi-label", "texts", "spans", "boxes", "masks"),
+    kinds=("labels", "multi-label", "texts", "spans", "boxes", "outlines"),
     recognises=recognises,
     read=read,
     writes="a line for each task (JSON lines, for db-in)",

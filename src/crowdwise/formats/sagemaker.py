@@ -13,14 +13,15 @@ manifest lies in the folder), or the reply of a consolidation function (of its r
 
 from __future__ import annotations
 
-import json
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.formats.answer_columns import is_name
 from crowdwise.formats.consensus_answers import AGENT
 from crowdwise.formats.crowd_elements import add_content
 from crowdwise.formats.export_format import Format
-from crowdwise.formats.json_records import JsonRecords, parse_json_text
+from crowdwise.formats.json_records import JsonRecords, format_json, parse_json_text
 from crowdwise.labels.errors import InputError, listing, quote
 
 if TYPE_CHECKING:
@@ -57,8 +58,8 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
     """Give every answer to the collector."""
     if _is_request(files.first_record):
         for record, records in files.records():
-            found.add_task(record.get("datasetObjectId"), records.number)
             _read_request(record, found, records.where)
+            found.add_task(record["datasetObjectId"], records.number)
         return
     for file in _answer_files(files):
         for record in file.records():
@@ -72,13 +73,19 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
 
 def _answer_files(files: ExportFiles) -> list[ExportFile]:
     inside = [file for file in files.files if RESPONSES in file.path.parts]
+    jobs = {file.path.parts[: file.path.parts.index(RESPONSES)] for file in inside}
+    if len(jobs) > 1:
+        raise InputError(
+            f"{files.origin} holds the answers of {len(jobs)} jobs ({listing('/'.join(job) for job in sorted(jobs))}), "
+            "whose tasks are numbered alike. Give the folder of one."
+        )
     return [file for file in inside or files.files if file.path.suffix == ".json"]
 
 
 def _row_of(file: ExportFile) -> Any:
     """The folder of a file is the line of the input manifest that it is about."""
     row = file.path.parent.name
-    return int(row) if row.isdecimal() else row or file.path.stem
+    return int(row) if re.fullmatch(r"0|[1-9][0-9]{,17}", row) else row or file.path.stem
 
 
 def _read_answer(answer: Any, task: Any, found: AnswerCollector, where: str) -> None:
@@ -97,7 +104,7 @@ def _read_answer(answer: Any, task: Any, found: AnswerCollector, where: str) -> 
 
 def _read_request(record: Mapping[str, Any], found: AnswerCollector, where: str) -> None:
     task, annotations = record.get("datasetObjectId"), record.get("annotations")
-    if task is None or not isinstance(annotations, list):
+    if not is_name(task) or not isinstance(annotations, list):
         raise InputError(f"{where} needs 'datasetObjectId' and a list 'annotations'; it has {listing(record)}.")
     for each in annotations:
         data = each.get("annotationData") if isinstance(each, dict) else None
@@ -114,7 +121,7 @@ def _read_request(record: Mapping[str, Any], found: AnswerCollector, where: str)
 
 def _worker_of(answer: Mapping[str, Any], where: str) -> Any:
     worker = answer.get("workerId")
-    if not isinstance(worker, str | int) or worker == "":
+    if not is_name(worker) or worker == "":
         raise InputError(f"{where}: 'workerId' is {quote(worker)}, so that nobody knows whose answer it is.")
     return worker
 
@@ -135,7 +142,7 @@ def write(files: ExportFiles, consensus: ConsensusAnswers, out: Path) -> None:
             for record, _ in files.records()
             if str(record["datasetObjectId"]) in consensus.by_task
         ]  # fmt: skip
-        out.write_text(json.dumps(reply, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        out.write_text(format_json(reply, indent=1) + "\n", encoding="utf-8")
         return
     manifests = [file for file in files.files if file.path.suffix == MANIFEST]
     if len(manifests) != 1:
@@ -149,7 +156,7 @@ def write(files: ExportFiles, consensus: ConsensusAnswers, out: Path) -> None:
             said = consensus.by_task.get(str(records.number - 1))
             if said is not None and isinstance(record, dict):
                 line = {**record, **_attribute(said, consensus.question.name, classes)}
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+                file.write(format_json(line) + "\n")
 
 
 def _attribute(said: ConsensusAnswer, name: str, classes: dict[Any, int]) -> dict[str, Any]:

@@ -49,6 +49,8 @@ class TableRecords:
         if not isinstance(table, Columns):
             raise InputError(f"{self.blob.name} is no table. Write it again as Parquet.")
         names = list(dict.fromkeys(table.names))
+        if len(names) < len(table.names):
+            raise InputError(f"{self.blob.name} has two columns of one name. Rename one.")
         batches = [[table.column(name) for name in names]] if table.batches is None else table.batches(names)
         for batch in batches:
             try:

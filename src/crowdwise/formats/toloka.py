@@ -81,7 +81,10 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
 def _task_of(row: dict[str, str], inputs: list[str], where: str) -> str:
     if row.get(TASK):
         return row[TASK]
-    shown = " | ".join(row[name] for name in inputs)
+    cells = [row[name] for name in inputs]
+    if any(" | " in cell or "\\" in cell for cell in cells) and len(cells) > 1:  # so that no two tasks become one
+        cells = [cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells]
+    shown = " | ".join(cells)
     if not shown.strip(" |"):
         raise InputError(f"{where}: every 'INPUT:' column is empty, so that nobody knows which task was answered.")
     return shown

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.formats.open_export import find_export
+from crowdwise.kinds.answers import LARGEST_VALUE
 from crowdwise.labels.columns import Columns, candidates, choose_roles
 from crowdwise.labels.encode import Encoded, encode
 from crowdwise.labels.errors import InputError, listing, quote
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
     from crowdwise.labels.source_location import Place
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
-__all__ = ["AnswerTable", "open_columns", "open_table", "place_known"]
+__all__ = ["AnswerTable", "cast_to_text", "open_columns", "open_table", "place_known"]
 
-LARGEST_VALUE = 1e100  # squares of values are summed
 NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?\s*$"
 
 
@@ -104,7 +104,7 @@ class AnswerTable:
         if not any(
             is_kind(column.type) for is_kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
         ):
-            text = column.cast(pa.string())
+            text = cast_to_text(column, name)
             words = pc.invert(pc.match_substring_regex(text, NUMBER))
             shown = listing(pc.unique(text.filter(words)).to_pylist())
             self._refuse(words, role, f"{shown} in place of numbers", "Remove those rows, or give numbers.")
@@ -121,7 +121,7 @@ class AnswerTable:
             raise InputError(
                 f"{self.place.origin}: column {quote(self.names[role])} holds {column.type} in place of texts."
             )
-        text = column if pa.types.is_string(column.type) else column.cast(pa.string())
+        text = cast_to_text(column, self.names[role])
         empty = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(text), ""), True)
         self._refuse(empty, role, "no text", "Remove those rows, or fill them in.")
         return pa.concat_arrays(text.chunks)
@@ -131,6 +131,16 @@ class AnswerTable:
         if mask.any():
             rows = self.place.name_rows(np.flatnonzero(mask).tolist())
             raise InputError(f"Column {quote(self.names[role])} holds {what} ({rows}). {remedy}")
+
+
+def cast_to_text(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """The cells as text; NaN is a missing cell, as in tables of pandas, and bytes that are no text are refused."""
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.fill_null(pc.is_nan(column.cast(pa.float64())), False), None, column)
+    try:
+        return column if pa.types.is_string(column.type) else column.cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise InputError(f"Column {quote(name)} holds bytes that are no UTF-8 text. Give text.") from error
 
 
 def _find_empty(column: pa.ChunkedArray) -> BoolArray:
@@ -144,11 +154,16 @@ def _find_empty(column: pa.ChunkedArray) -> BoolArray:
     return mask
 
 
-def open_columns(source: Any, needs: str) -> Any:
-    """The answers of a tool's export, or whatever else holds a table."""
+def open_columns(source: Any, needs: str) -> Columns:
+    """The columns of a tool's export, or of whatever else holds a table with named columns."""
+    if isinstance(source, Columns):
+        return source
     held, export = find_export(source)
     if export is None:
-        return open_source(held, needs)
+        columns = open_source(held, needs)
+        if not isinstance(columns, Columns):
+            raise InputError(f"This is no table with named columns. {needs}")
+        return columns
     if export is not source:
         export.warn_of_left_out()
     return export.to_columns()
@@ -168,9 +183,7 @@ def open_table(
     optional
         Roles that there may be besides.
     """
-    columns = source if isinstance(source, Columns) else open_columns(source, needs)
-    if not isinstance(columns, Columns):
-        raise InputError(f"This is no table with named columns. {needs}")
+    columns = open_columns(source, needs)
     there = {
         role: name for role, name in (optional or {}).items() if name is not None or candidates(role, columns.names)
     }

@@ -26,9 +26,23 @@ if TYPE_CHECKING:
     from typing import Self
 
     from crowdwise.labels.crowd_labels import CrowdLabels
-    from crowdwise.labels.types import BoolArray, Duplicates, IntArray, TableKind
+    from crowdwise.labels.types import BoolArray, Duplicates, FloatArray, IntArray, TableKind
 
-__all__ = ["Answers", "PairAnswers", "TaskAnswers", "code_column", "code_task_answers", "names_or_numbers"]
+__all__ = [
+    "LARGEST_VALUE",
+    "Answers",
+    "PairAnswers",
+    "TaskAnswers",
+    "as_numbers",
+    "check_answers",
+    "code_column",
+    "code_task_answers",
+    "names_or_numbers",
+]
+
+
+MOST_NAMES = 2**31  # positions are int32
+LARGEST_VALUE = 1e100  # squares of values are summed
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -81,6 +95,14 @@ class Answers:
     def keep(self, rows: BoolArray) -> Self:
         """Keep the answers where `rows` is true, with all names kept."""
         return self._take(np.flatnonzero(as_mask(rows, self.n_answers, "answers")))
+
+    def keep_active_workers(self) -> Self:
+        """The same answers, with the names of those workers alone who gave some."""
+        active = self.answers_per_worker > 0
+        if active.all():
+            return self
+        code = (np.cumsum(active) - 1).astype(self.worker.dtype)
+        return replace(self, worker=_lock(code[self.worker]), workers=self.workers.filter(pa.array(active)))
 
     def split(self, held_out: float = 0.2, *, random_state: int = 0) -> tuple[Self, Self]:
         """Answers to fit and answers held out, at random: each part keeps all names.
@@ -251,7 +273,12 @@ class PairAnswers(Answers):
         return codes | {"items": names[0], "workers": names[1]}
 
     def _checked(
-        self, on_duplicate: Duplicates, place: Callable[[int], str] | None = None, *, ordered: bool = False
+        self,
+        on_duplicate: Duplicates,
+        place: Callable[[int], str] | None = None,
+        *,
+        ordered: bool = False,
+        task: IntArray | None = None,
     ) -> Self:
         """The same, if no item is paired with itself, with repeated answers refused or left out.
 
@@ -259,6 +286,8 @@ class PairAnswers(Answers):
         ----------
         ordered
             Whether an answer about the same two items on exchanged sides is another one.
+        task
+            Positions (n,) of what the items were compared about, where answers about another are no repeats.
         """
         if on_duplicate not in ("error", "first", "last", "all"):
             raise InputError(f"on_duplicate is {quote(on_duplicate)}; it must be 'error', 'first', 'last' or 'all'.")
@@ -273,7 +302,8 @@ class PairAnswers(Answers):
             )
         if on_duplicate == "all":
             return self
-        later, earlier = find_repeated(self.worker, self.left, self.right, ordered=ordered)
+        who = self.worker if task is None else self.worker.astype(np.int64) * (int(task.max(initial=0)) + 1) + task
+        later, earlier = find_repeated(who, self.left, self.right, ordered=ordered)
         if not later.size:
             return self
         if on_duplicate == "error":
@@ -293,9 +323,33 @@ class PairAnswers(Answers):
         return self.keep(kept)
 
 
+def check_answers(answers: Any) -> None:
+    """Refuse what a reader of a kind has not read."""
+    if not isinstance(answers, Answers):
+        raise InputError(
+            f"answers is {quote(answers)}, which is no answers of a kind. Read them first, with read_values, "
+            "read_comparisons or another reader of crowdwise.kinds."
+        )
+
+
+def as_numbers(values: Any, name: str) -> FloatArray:
+    """Numbers as an array, NaN among them; words, and what is too large to be squared, are refused."""
+    try:
+        numbers = np.asarray(values, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{name} holds what is no number. Give numbers.") from error
+    if (np.abs(numbers[np.isfinite(numbers)]) > LARGEST_VALUE).any():
+        raise InputError(f"{name} holds numbers beyond {LARGEST_VALUE:g}. Change the unit, or leave those answers out.")
+    return numbers
+
+
 def names_or_numbers(names: Iterable[Any] | int, what: str) -> pa.Array:
     """A vocabulary from names, or from a number of them: 0 … n-1."""
-    return pa.array(np.arange(names)) if isinstance(names, int | np.integer) else as_vocabulary(names, what)
+    if not isinstance(names, int | np.integer):
+        return as_vocabulary(names, what)
+    if not 0 <= names < MOST_NAMES:
+        raise InputError(f"There are to be {names:,} {what} names; there can be 0 to {MOST_NAMES - 1:,}.")
+    return pa.array(np.arange(names))
 
 
 def code_column(codes: Any, names: pa.Array, what: str) -> IntArray:

@@ -10,11 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.kinds.answer_table import AnswerTable, open_table
-from crowdwise.kinds.answers import TaskAnswers, code_column, names_or_numbers
-from crowdwise.labels.columns import Columns, candidates
+from crowdwise.kinds.answer_table import AnswerTable, open_columns, open_table
+from crowdwise.kinds.answers import TaskAnswers, as_numbers, code_column, names_or_numbers
+from crowdwise.labels.columns import candidates
 from crowdwise.labels.errors import InputError, quote
-from crowdwise.labels.read import open_source
 from crowdwise.labels.source_location import format_count
 from crowdwise.labels.table_output import native_table
 
@@ -77,7 +76,7 @@ class Marks(TaskAnswers):
         label, classes
             Positions of labels and their names, where marks have labels.
         """
-        places = np.asarray(place, np.float64)
+        places = as_numbers(place, "place")
         if places.ndim != 2 or places.shape[1] != len(cls.coordinates):
             raise InputError(f"place has the shape {places.shape}; it needs a column for {', '.join(cls.coordinates)}.")
         names = {"task": names_or_numbers(tasks, "task"), "worker": names_or_numbers(workers, "worker")}
@@ -185,9 +184,7 @@ def open_marks(
     source: Any, needs: str, forms: Sequence[tuple[str, ...]], coordinates: Sequence[str] | None, **named: str | None
 ) -> tuple[AnswerTable, tuple[str, ...]]:
     """Open a table of marks; also say which of several sets of coordinate columns it has."""
-    columns = source if isinstance(source, Columns) else open_source(source, needs)
-    if not isinstance(columns, Columns):
-        raise InputError(f"This is no table with named columns. {needs}")
+    columns = open_columns(source, needs)
     form = next((each for each in forms if all(candidates(role, columns.names) for role in each)), forms[0])
     given: dict[str, str | None] = {"task": named["task"], "worker": named["worker"]}
     if coordinates is not None:

@@ -96,7 +96,7 @@ class KindModel(Estimator, Generic[A]):
     _names: dict[str, pa.Array]
 
     def fit(self, answers: Any, gold: Any = None) -> Self:
-        """Learn the consensus and the workers from the answers.
+        """Learn the consensus and the workers from the answers; a worker who gave none is left out.
 
         Parameters
         ----------
@@ -111,6 +111,8 @@ class KindModel(Estimator, Generic[A]):
         if gold is not None and "gold" not in self.uses:
             raise InputError(f"{self.slug} has no use for gold. Leave it out, or take another method.")
         self._check_parameters()
+        # A worker without answers would count in what workers have in common (means, spreads, folds).
+        read = read.keep_active_workers()
         self._remember(read, self._fit(read, None if gold is None else self._align_gold(gold, read)))
         return self
 
@@ -233,6 +235,6 @@ class KindModel(Estimator, Generic[A]):
 
 def check_level(level: Any) -> float:
     """Return a probability of an interval, refusing what lies outside (0, 1)."""
-    if not isinstance(level, int | float) or not 0 < level < 1:
+    if not isinstance(level, int | float) or not 0 < level <= 1 - 1e-9:  # above it, ends are lost in rounding
         raise InputError(f"level is {level}; it must lie between 0 and 1, both excluded.")
     return float(level)

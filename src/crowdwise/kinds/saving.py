@@ -27,6 +27,7 @@ from crowdwise.fitting.saving import (
     stored_parameters,
 )
 from crowdwise.labels.atomic_output import replace_folder
+from crowdwise.labels.errors import InputError
 from crowdwise.labels.vocabulary import as_vocabulary
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ def restore_kind_model(model: KindModel[Any], folder: str | Path, header: dict[s
             }
         for name, values in arrays.items():
             check_values(declared[name], values, sizes)
+        if "answers_per_worker" in arrays and not arrays["answers_per_worker"].any():
+            raise InputError("no worker has an answer")
         check_count("n_iter", header["n_iter"], low=0)
         check_flag("converged", header["converged"])
         check_choice("kind", header["kind"], KINDS)

@@ -48,6 +48,8 @@ def as_column(values: Any, name: str, origin: str = "the table") -> pa.ChunkedAr
             raise _unreadable_column_error(name, origin, error) from error
     if library == "pandas":
         values = _name_pandas_bins(values)
+    elif library == "torch":  # whose entries are no numbers of Python's
+        values = values.detach().cpu().numpy()
     elif not isinstance(values, np.ndarray):
         values = [None if value is np.ma.masked else value for value in values]
         refuse_endless(values, f"{origin}: {name} holds")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ __all__ = [
     "choose_roles",
     "choose_truth_columns",
     "refuse_names_not_text",
+    "rename_columns",
 ]
 
 ROLES = ("task", "worker", "label")
@@ -141,6 +142,30 @@ class Columns:
         if not rows:
             return {name: pa.chunked_array([], pa.string()) for name in names}
         return dict(zip(names, map(pa.chunked_array, zip(*rows, strict=True)), strict=True))
+
+
+def rename_columns(columns: Columns, roles: Mapping[str, str]) -> Columns:
+    """The same table with some columns called by their roles; others that are called so are left out.
+
+    >>> table = Columns(["id", "task", "y"], lambda name: pa.chunked_array([[name]]))
+    >>> renamed = rename_columns(table, {"task": "id"})
+    >>> renamed.names, renamed.column("task").to_pylist()
+    (['task', 'y'], ['id'])
+    """
+    called = {name: role for role, name in roles.items()}
+    kept = {called.get(name, name): name for name in columns.names if name in called or name not in roles}
+    batches = columns.batches
+
+    def read_batches(names: list[str]) -> Iterator[list[pa.Array]]:
+        assert batches is not None  # noqa: S101 (see below)
+        return batches([kept[name] for name in names])
+
+    return replace(
+        columns,
+        names=list(kept),
+        column=lambda name: columns.column(kept[name]),
+        batches=None if batches is None else read_batches,
+    )
 
 
 def choose_columns(
@@ -271,7 +296,7 @@ def _absent_message(absent: list[str], names: list[str], origin: str, roles: lis
         )
     wide = (
         " If each column is a worker and each row a task, use CrowdLabels.from_dense in Python; a file is read so "
-        "only where some cells are empty (no answer)."
+        "only where some cells are empty (no answer), or columns are called as workers are (annotator_1)."
     )
     return (
         f"{origin} has no {what}; its columns are {listing(names)}. Name what is missing with {options}."

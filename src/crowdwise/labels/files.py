@@ -121,12 +121,16 @@ def _arrow(blob: Blob, *, stream: bool) -> Columns:
         return as_plain_column(found)
 
     try:
-        reader = (
-            pa.ipc.open_stream(blob.open_for_arrow()) if stream else pa.ipc.open_file(blob.open_for_random_access())
-        )
-        table = reader.read_all()
+        source = blob.open_for_arrow() if stream else blob.open_for_random_access()
+        table = (pa.ipc.open_stream(source) if stream else pa.ipc.open_file(source)).read_all()
+        more = stream and bool(source.read(1))
     except (pa.ArrowException, OSError) as error:
         raise damage_error(error) from error
+    if more:  # of which Arrow says nothing
+        raise InputError(
+            f"{blob.name} holds more after the end of its Arrow stream, as if files were put together. Give the files "
+            "one by one."
+        )
     return Columns(list(table.column_names), column, place=Place(blob.name))
 
 

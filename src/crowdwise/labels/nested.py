@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import Outer
 
-__all__ = ["by_task", "columns_of_rows"]
+__all__ = ["by_task", "columns_of_rows", "infer_level_role"]
 
 SAMPLED = 1000  # names of a level that are looked at
 MOST = 0.8  # share of them that must speak of workers, or of tasks
@@ -102,7 +102,7 @@ def infer_outer(outer: list[Any], inner: list[Any]) -> Outer | None:
     >>> infer_outer(["a", "b"], ["c", "d"]) is None
     True
     """
-    told = _infer_level_role(outer), _infer_level_role(inner)
+    told = infer_level_role(outer), infer_level_role(inner)
     if told[0] != told[1]:
         return "workers" if told[0] == "worker" or told[1] == "task" else "tasks"
     if len(inner) >= LARGER * len(outer) and len(outer) > 1 and _are_words(outer) and _are_numbered(inner):
@@ -112,7 +112,7 @@ def infer_outer(outer: list[Any], inner: list[Any]) -> Outer | None:
     return None
 
 
-def _infer_level_role(names: list[Any]) -> Literal["worker", "task"] | None:
+def infer_level_role(names: list[Any]) -> Literal["worker", "task"] | None:
     """What most names of a level speak of, if they speak of one thing only."""
     sample = [str(name) for name in islice(names, SAMPLED)]
     worker, task = (

@@ -82,7 +82,8 @@ def read_labels(
         dict of columns, or `CrowdLabels`, which come back as they are. Also tables with a row for each task
         and a column for each worker, if that is plain to see: no column has a name like worker or label, task
         names (the first column of a text file, a column named task, a pandas index) do not repeat, the
-        columns share their values and some cells are empty (or -1, among whole numbers); 2-D arrays; and
+        columns share their values and some cells are empty (or -1, among whole numbers) or the columns are called
+        as workers are (annotator_1, gpt-4o); 2-D arrays; and
         {task: {worker: label}} as a dict or a JSON file. A list of paths, or a pattern such as "days/*.csv", is
         read as one table: all files must have the same columns. Also the export of a labelling tool as it is
         (`crowdwise.formats.formats()` lists them), or what `read_export` gave.
@@ -251,6 +252,8 @@ def open_source(source: Any, needs: str = ANSWERS) -> Opened:
         return open_paths(source, needs)
     if hasattr(source, "read") or isinstance(source, Blob):
         return file_source(source, needs)
+    if hasattr(source, "to_columns"):  # the export of a tool, of a room that lies above this one
+        source = source.to_columns()
     return source if isinstance(source, Columns) else _open_in_memory(source)
 
 
@@ -320,7 +323,7 @@ def _from_frame(source: Any) -> Columns:
         else:
             frame = nw.from_native(native)
             table = (frame.collect() if isinstance(frame, nw.LazyFrame) else frame).to_arrow()
-    except (TypeError, pa.ArrowException) as error:
+    except (TypeError, ValueError, pa.ArrowException) as error:  # ValueError: what it streams is no Arrow stream
         raise InputError(
             f"{type(source).__name__} is not something labels can be read from. Give a path, a table (pandas, "
             "polars, pyarrow or another with the Arrow stream interface), or a dict of columns "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,8 @@ import pyarrow.compute as pc
 from crowdwise.labels.arrow_columns import as_column, polars_to_arrow
 from crowdwise.labels.columns import candidates
 from crowdwise.labels.encode import Encoded, encode, labels_from_encoded
-from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.errors import InputError, InputWarning, listing, quote
+from crowdwise.labels.nested import infer_level_role
 from crowdwise.labels.source_location import Place
 from crowdwise.labels.vocabulary import as_vocabulary, parse_integers, plain_arrow_names
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["as_wide", "labels_from_matrix", "labels_from_nested", "labels_from_wide"]
 
 NO_ANSWER = -1  # the marker of a matrix of integers, as snorkel has it; floats if there is a NaN among them
+MOST_SHARED = 0.5  # of the values of columns named after workers: of classes most are used by several of them
 
 WHOLE, WHOLE_NO_ANSWER = r"^-?[0-9]+(\.0*)?$", rf"^{NO_ANSWER}(\.0*)?$"  # as pandas writes integers beside NaN
 
@@ -118,14 +121,30 @@ def as_wide(source: Columns) -> Wide | None:
     task = _task_column(source)
     if len(names) - (task is not None) < 2:
         return None
-    wide = Wide(source, task, source.read_whole_columns(names))
-    if any(pa.types.is_nested(column.type) for column in wide.columns.values()):
+    read = source.read_whole_columns(names)
+    if _is_plausible(Wide(source, task, read)):
+        return Wide(source, task, read)
+    speaking = [name for name in names if name != task and infer_level_role([name]) == "worker"]
+    if task is None or len(speaking) < 2:
         return None
-    return wide if _is_plausible(wide) else None
+    wide = Wide(source, task, {name: read[name] for name in (task, *speaking)})
+    if not _is_plausible(wide, named_after_workers=True):
+        return None
+    others = [name for name in names if name not in wide.columns]
+    if others:
+        warnings.warn(
+            f"{source.place.origin}: the columns {listing(speaking)} taken for workers, {listing(others)} left out.",
+            InputWarning,
+            stacklevel=2,
+        )
+    return wide
 
 
-def _is_plausible(wide: Wide) -> bool:
+def _is_plausible(wide: Wide, *, named_after_workers: bool = False) -> bool:
+    """Whether columns share values as those of workers do (annotator_1 and annotator_2 need to less)."""
     columns = [wide.columns[name] for name in wide.worker_columns]
+    if any(pa.types.is_nested(column.type) for column in wide.columns.values()):
+        return False
     if len({_type_family(column.type) for column in columns if not pa.types.is_null(column.type)}) != 1:
         return False
     if wide.task is not None and len(pc.unique(wide.columns[wide.task])) < len(columns[0]):
@@ -136,6 +155,8 @@ def _is_plausible(wide: Wide) -> bool:
     shared = everywhere.field("values").filter(pc.greater(everywhere.field("counts"), 1))
     if all(len(some) == len(column) for some, column in zip(present, columns, strict=True)):
         # Complete: it may as well be a long table with unusual names, unless all else speaks against it.
+        if named_after_workers:
+            return len(shared) >= MOST_SHARED * len(everywhere)
         named = wide.task == "" or wide.task in candidates("task", wide.source.names)
         return named and len(columns) > 2 and len(shared) == len(everywhere)
     return all(len(some) == 0 or pc.any(pc.is_in(some, value_set=shared)).as_py() for some in values)

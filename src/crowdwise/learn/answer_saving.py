@@ -50,10 +50,11 @@ def restore_answer_learner(
     folder = Path(folder)
     check_network_given(folder, header, network)
     model = kind()
-    restore_kind_model(model, folder, header | {"parameters": parameters_here(folder, header)})
     with report_errors_as_damage(folder):
         check_count("n_outputs", header["network"]["n_outputs"], high=MOST_OUTPUTS)
         model.n_outputs_ = header["network"]["n_outputs"]
+    restore_kind_model(model, folder, header | {"parameters": parameters_here(folder, header)})
+    with report_errors_as_damage(folder):
         restore_network(model, folder, header, network)
         restore_history(model, folder, header, model.table_kind_)
     return model

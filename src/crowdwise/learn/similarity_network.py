@@ -161,6 +161,11 @@ class SimilarityNetwork(AnswerLearner[Similarities], NumberedOutputs):
     def _check(self) -> None:
         check_count("n_clusters", self.n_clusters)
 
+    def _check_restored(self) -> None:
+        super()._check_restored()
+        if not np.array_equal(np.sort(self.output_cluster_), np.arange(self.n_outputs_)):
+            raise InputError("output_cluster must name each output's cluster once")
+
     def _count_outputs(self, answers: Similarities) -> int:  # noqa: ARG002
         return int(self.n_clusters)
 

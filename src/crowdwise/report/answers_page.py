@@ -121,7 +121,7 @@ def _finding(finding: Any) -> dict[str, Any]:
 
 def _headings(table: pa.Table) -> list[tuple[str, bool]]:
     """Names of columns, and whether they hold numbers."""
-    return [(name.replace("_", " "), _is_number(table[name])) for name in table.column_names]
+    return [(display_name(name.replace("_", " "), 40), _is_number(table[name])) for name in table.column_names]
 
 
 def _is_number(column: pa.ChunkedArray) -> bool:

@@ -137,6 +137,8 @@ def aggregate(
         raise typer.BadParameter("--write-back needs the name of a file")
     if options.write_back is not None:
         output_files.check_file(options.write_back, "--write-back", given)
+        if place is not None:
+            output_files.refuse_name_of_result(options.write_back, "--write-back", place, (*results, "model"))
     files = LabelFiles(labels, columns)
 
     def print_for_programs(result: Any) -> bool:
@@ -159,7 +161,7 @@ def aggregate(
         items = read_task_items(options.items, read, files)
         result = fit_and_score(files, options, read)
     if options.write_back is not None:
-        write_consensus_back(files, result.consensus, options.write_back)
+        write_consensus_back(files, result.model, result.consensus, options.write_back)
     if place is not None:
         output_files.write_results(result, place)
     if print_for_programs(result):
@@ -184,12 +186,12 @@ def fit_and_score(
     from crowdwise.labels.vocabulary import positions
 
     model = _make_model(options)
-    known_answers = options.gold
+    known_answers = files.open_side_table(options.gold)
     if known_answers is None and from_files:
         known_answers = files.find_gold(model)
     gold = None if known_answers is None else read_truth(known_answers)
     labels, added = _add_gold_classes(gold, labels, model)
-    codes, notes = (None, []) if options.truth is None else read_scoring_truth(options.truth, labels)
+    codes, notes = (None, []) if options.truth is None else read_scoring_truth(options.truth, labels, files)
     known = _prior_knowledge(options, labels) | ({} if gold is None else {"gold": gold})
     notes += added
     if codes is not None and gold is not None:

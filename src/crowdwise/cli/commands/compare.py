@@ -58,7 +58,7 @@ def compare(
             return
         announce_compilation(read)
         print_notes_to_stderr(note_missing_structure(named or [], "crowdwise aggregate --{}"))
-        comparison = compare_methods(read, named, folds=folds, truth=truth, random_state=seed)
+        comparison = compare_methods(read, named, folds=folds, truth=files.open_side_table(truth), random_state=seed)
     if json:
         output_files.print_json(_to_json_dict(comparison))
     else:

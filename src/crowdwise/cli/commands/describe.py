@@ -42,11 +42,12 @@ def describe(labels: Labels, *, json: Json = False, columns: DescribedColumns) -
         return
     kind = find_kind_of_files(files)
     if kind is not None:
-        _describe_other_kind(kind, files, facts, json=json)
+        _describe_other_kind(kind, files, facts | {"warnings": notes}, json=json)
         return
     description = describe_files(files)
     if json:
-        output_files.print_json(facts | description.to_dict())
+        described = description.to_dict()
+        output_files.print_json(facts | described | {"warnings": [*notes, *described["warnings"]]})
     else:
         _print_page(description, files)
 
@@ -58,7 +59,7 @@ def _describe_other_kind(kind: Kind, files: LabelFiles, found: dict[str, Any], *
     sizes, facts, notes = kind_output.describe_answers(kind, files)
     if json:
         plain = {name: asdict(value) if isinstance(value, Spread) else value for name, value in facts.items()}
-        output_files.print_json(found | plain | {"warnings": notes})
+        output_files.print_json(found | plain | {"warnings": [*found["warnings"], *notes]})
         return
     console = console_tables.open_console()
     console.print(Text(f"{kind.name.capitalize()} ({kind.words}): {sizes}."))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.padding import Padding
 from rich.text import Text
 
 from crowdwise.cli import console_tables, output_files
@@ -22,10 +23,12 @@ def formats(*, json: Json = False) -> None:
         output_files.print_json([{name: getattr(each, name) for name in shown} for each in found])
         return
     console = console_tables.open_console()
-    rows = [[each.slug, each.name, each.files, ", ".join(each.kinds), each.writes] for each in found]
-    wide = [(title, "wrap") for title in ("reads", "kinds of answers", "writes")]
-    columns = [("format", "left"), ("tool", "left"), *wide]
-    console.print(console_tables.make_table(*columns, rows=rows))
+    for each in found:
+        console.print(Text.assemble((each.slug, "bold"), f"  {each.name}"))
+        told = {"reads": each.files, "kinds": ", ".join(each.kinds), "writes": each.writes}
+        for name, what in told.items():
+            if what:
+                console.print(Padding(Text(f"{name}: {what}"), (0, 0, 0, 4)))
     console.print()
     console.print(
         Text("A format is told from the content of the file; --format says which, where it might be several.")

@@ -202,7 +202,7 @@ def _fit_learner(files: LabelFiles, options: TrainOptions) -> TrainResult:
     features = read_features(options.features, image_size=options.image_size)
     answers = align_to_rows(labels, features)
     valid = _read_validation(options)
-    codes, notes = (None, []) if options.truth is None else read_scoring_truth(options.truth, answers)
+    codes, notes = (None, []) if options.truth is None else read_scoring_truth(options.truth, answers, files)
     if options.method not in (None, entry.slug):
         notes.append(f"The learner {options.method} is called {entry.slug} now. Use --method {entry.slug}.")
     started = time.perf_counter()

@@ -23,6 +23,7 @@ NEEDS = (
     "Boxes need the columns task, worker, x_min, y_min, x_max and y_max (or x, y, width and height), with a row for "
     "each box; a row without coordinates says that the worker drew nothing."
 )
+LEAST_SIZE = 1e-50  # of a box: squares of sizes are divided by
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -50,7 +51,7 @@ class Boxes(Marks):
     @classmethod
     def _check_places(cls, place: FloatArray, marked: BoolArray, show: Callable[[IntArray], str]) -> None:
         super()._check_places(place, marked, show)
-        wrong = np.flatnonzero(marked & ~(place[:, 2:] > place[:, :2]).all(axis=1))
+        wrong = np.flatnonzero(marked & ~(place[:, 2:] - place[:, :2] >= LEAST_SIZE).all(axis=1))
         if wrong.size:
             raise InputError(
                 f"Some boxes have no size or a negative one ({show(wrong)}): x_max must be above x_min, and y_max "

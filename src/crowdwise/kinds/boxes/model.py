@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["ObjectModel"]
 
 # Of the logarithm of a standard deviation: careless coordinates tell less, and errors are not quite as the model has
-# them. Set by simulated crowds, so that intervals of 90 % hold 85 to 95 %.
+# them. Set by simulated crowds of the default sort, in which intervals of 90 % then hold 89 %.
 EFFICIENCY, MODEL_ERROR = 0.6, 0.2
+LEAST_FREEDOM = 1.0  # of a worker's error; a prior gives more to everyone
+MOST_LOGARITHM = 600.0  # of sizes and areas: e to it is a number
 RATES = ("objects", "distractors", "spread", "draw_mean", "false_draw_mean", "usual_variance", "label_accuracy")
 
 
@@ -79,7 +81,7 @@ class ObjectModel(KindModel[Marks]):
         SavedArray("false_draw_variance", "M", low=0),
         SavedArray("precision", "M", low=SMALLEST),
         SavedArray("error_variance", "M", low=SMALLEST),
-        SavedArray("freedom", "M", low=SMALLEST),
+        SavedArray("freedom", "M", low=LEAST_FREEDOM),
         SavedArray("rates", "7"),
         SavedArray("label_share", "K", low=0, high=1 + 1e-6, sums_to_one=True),
         SavedArray("frame", "G"),
@@ -280,6 +282,8 @@ class ObjectModel(KindModel[Marks]):
         n_coordinates = len(self.marks.coordinates)
         if self.place_.shape[1:] != (n_coordinates,) or self.frame_.size != self.geometry.n_numbers:
             raise InputError(f"the places have {self.place_.shape[1]} coordinates; {self.kind} have {n_coordinates}")
+        if self.frame_[3:].size and not (np.abs(self.frame_[3:]) < MOST_LOGARITHM).all():
+            raise InputError("frame holds logarithms that no fit could have found")
         if not (self.rates_[[0, 1, 2, 5]] > 0).all() or not 0 < self.rates_[6] < 1 or not self.frame_[2] > 0:
             raise InputError("rates or frame hold what no fit could have found")
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from crowdwise.kinds.boxes.object_likelihood import Drawn
 from crowdwise.kinds.marks import open_true_marks
-from crowdwise.labels.errors import InputError, listing
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
@@ -71,11 +71,13 @@ def align_true_marks(source: Any, tasks: pa.Array, classes: pa.Array, marks: typ
 def _columns_of_lists(source: Mapping[Any, Any], marks: type[Marks]) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {"task": [], **{name: [] for name in marks.coordinates}}
     for task, rows in source.items():
-        for row in list(rows) or [[None] * len(marks.coordinates)]:
-            if len(row) != len(marks.coordinates):
+        given = list(rows) if np.iterable(rows) and not isinstance(rows, str | bytes | Mapping) else [rows]
+        for row in given or [[None] * len(marks.coordinates)]:
+            number = np.size(row) if np.ndim(row) == 1 else 0
+            if number != len(marks.coordinates):
                 raise InputError(
-                    f"A true {marks.noun} of task {task!r} has {len(row)} numbers; it needs {len(marks.coordinates)}: "
-                    f"{', '.join(marks.coordinates)}."
+                    f"A true {marks.noun} of task {quote(task)} has {number} numbers; it needs "
+                    f"{len(marks.coordinates)}: {', '.join(marks.coordinates)}. Give a list of {marks.kind}."
                 )
             columns["task"].append(task)
             for name, value in zip(marks.coordinates, row, strict=True):

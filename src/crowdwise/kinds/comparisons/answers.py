@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.kinds.answer_table import open_table
+from crowdwise.kinds.answer_table import open_columns, open_table
 from crowdwise.kinds.answers import PairAnswers
 from crowdwise.kinds.comparisons.outcome_words import OUTCOMES, read_outcomes
 from crowdwise.kinds.comparisons.prompts import read_items, split_names
-from crowdwise.labels.columns import Columns, candidates
+from crowdwise.labels.columns import candidates
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, InputWarning
-from crowdwise.labels.read import open_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +29,7 @@ NEEDS = (
     "or worker, winner and loser."
 )
 
+TASK = "task"  # a column called so says about what the items were compared
 TEXTS = ("chosen", "rejected", "response_a", "response_b")  # columns whose items answer a prompt
 
 
@@ -148,8 +148,8 @@ def read_comparisons(
         texts are the same. Found by itself where the items are in columns chosen and rejected, or response_a and
         response_b; others (models, say) may be the same items below many prompts.
     on_duplicate
-        What to do with a second answer of one worker about one pair (with known sides: on the same sides): "error",
-        keep the "first" or the "last", or keep "all".
+        What to do with a second answer of one worker about one pair (with known sides: on the same sides; with a column
+        task: in the same task): "error", keep the "first" or the "last", or keep "all".
 
     Warns
     -----
@@ -158,9 +158,7 @@ def read_comparisons(
     """
     if isinstance(source, Comparisons):
         return source
-    columns = source if isinstance(source, Columns) else open_source(source, NEEDS)
-    if not isinstance(columns, Columns):
-        raise InputError(f"This is no table with named columns. {NEEDS}")
+    columns = open_columns(source, NEEDS)
     given = {"worker": worker, "left": left, "right": right, "outcome": outcome}
     named = any(name is not None for name in (left, right, outcome))
     sided = named or all(candidates(role, columns.names) for role in ("left", "right"))
@@ -170,7 +168,8 @@ def read_comparisons(
     first, second = ("left", "right") if sided else ("winner", "loser")
     named_first = given[first] or next(iter(candidates(first, columns.names)), "")
     texts = prompt is not None or str(named_first).casefold() in TEXTS
-    table = open_table(columns, NEEDS, given, {"prompt": prompt} if texts else None)
+    asked: dict[str, str | None] = {"task": TASK} if TASK in columns.names else {}
+    table = open_table(columns, NEEDS, given, asked | ({"prompt": prompt} if texts else {}))
     left_codes, right_codes, items = read_items(table, first, second)
     said = read_outcomes(table, first, second) if sided else np.ones(left_codes.size, np.int8)
     if sided and said.size > 1 and (np.abs(said.sum()) == said.size):
@@ -194,7 +193,8 @@ def read_comparisons(
         sided=sided,
         table_kind=table.table_kind,
     )
-    made = made._checked(on_duplicate, table.place, ordered=sided)
+    task = table.encode("task").codes if asked else None
+    made = made._checked(on_duplicate, table.place, ordered=sided, task=task)
     if "prompt" not in table:
         _warn_of_groups(made)
     return made

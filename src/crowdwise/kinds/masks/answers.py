@@ -16,7 +16,7 @@ from crowdwise.kinds.masks.run_lengths import encode_run_lengths
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     import numpy.typing as npt
     import pyarrow as pa
@@ -67,7 +67,7 @@ class Masks(TaskAnswers):
         cls,
         task: Any,
         worker: Any,
-        mask: Sequence[Any],
+        mask: Iterable[Any],
         *,
         tasks: Iterable[Any] | int,
         workers: Iterable[Any] | int,
@@ -81,6 +81,7 @@ class Masks(TaskAnswers):
         mask
             An array (height, width) for each answer; what is not 0 is inside.
         """
+        mask = list(mask)
         coded = code_task_answers(task, worker, len(mask), said="mask", tasks=tasks, workers=workers)
         regions = []
         for row, each in enumerate(mask):

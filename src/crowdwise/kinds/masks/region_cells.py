@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -80,6 +81,8 @@ def _read_cell(cell: Any, size: Any, folder: Path | None, *, runs: bool) -> Bool
     if isinstance(cell, np.ndarray) and cell.ndim == 2:
         return as_mask_array(cell)
     text = cell.strip() if isinstance(cell, str) else None
+    if text is not None and text.startswith("{") and '"regions"' in text:
+        return _unite_regions(text)
     if runs or isinstance(cell, dict | bytes) or (text is not None and text.startswith("{")):
         return decode_run_lengths(cell, size)
     if text is None or text.startswith("[") or NUMBERS.fullmatch(text):
@@ -88,6 +91,26 @@ def _read_cell(cell: Any, size: Any, folder: Path | None, *, runs: bool) -> Bool
             raise InputError("a polygon needs the size of its image: give columns width and height")
         return fill_polygons(polygons, *check_frame(size))
     return read_mask_file(_find_image(text, folder))
+
+
+def _unite_regions(text: str) -> BoolArray:
+    """The union of several regions, {"size": [height, width], "regions": [polygons or run lengths, …]}."""
+    try:
+        given = json.loads(text)
+        size, regions = check_frame(given["size"]), list(given["regions"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"it is no JSON with size and regions ({quote(str(error))})") from error
+    united = np.zeros(size, np.bool_)
+    for region in regions:
+        drawn = decode_run_lengths(region) if isinstance(region, dict) else fill_polygons(parse_polygons(region), *size)
+        if drawn.shape != size:
+            raise InputError(
+                f"its run lengths have {drawn.shape[1]} × {drawn.shape[0]} pixels, the image {size[1]} × {size[0]}"
+            )
+        united |= drawn
+    return united
 
 
 def _list_cells(table: AnswerTable) -> list[Any]:

@@ -113,6 +113,10 @@ def _as_counts(given: Any) -> IntArray:
             return unpack_counts(given.strip())
         given = words
     try:
-        return np.array([int(each) for each in given], np.int64)
+        counts = np.array([int(each) for each in given], np.int64)
+        cut = isinstance(given, dict) or any(isinstance(each, float) and each != int(each) for each in given)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError("its counts are no whole numbers") from error
+    if cut:
+        raise InputError("its counts are no whole numbers")
+    return counts

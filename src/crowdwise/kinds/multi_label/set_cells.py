@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crowdwise.kinds.answer_table import cast_to_text
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.vocabulary import as_vocabulary, parse_integers, positions, union
 
@@ -100,11 +101,18 @@ def _split_cells(table: AnswerTable, role: str) -> tuple[IntArray, list[list[str
         raise InputError(
             f"Column {quote(name)} holds {column.type}. Give lists of names, or names with | between them."
         )
-    text = pc.fill_null(column.cast(pa.string()), "").combine_chunks()
+    text = pc.fill_null(cast_to_text(column, name), "").combine_chunks()
     encoded = (text if isinstance(text, pa.Array) else pa.concat_arrays(text.chunks)).dictionary_encode()
     distinct = encoded.dictionary.to_pylist()
     plain = [cell for cell in distinct if not cell.lstrip().startswith("[")]
-    sign = next((each for each in SEPARATORS if any(each in cell for cell in plain)), None)
+    signs = [each for each in SEPARATORS if any(each in cell for cell in plain)]
+    if len(signs) > 1:
+        shown = listing([next(cell for cell in plain if each in cell) for each in signs])
+        raise InputError(
+            f"Column {quote(name)} has | between names and ; as well ({shown}). Use one of them throughout, or give "
+            "JSON lists where a name holds the other."
+        )
+    sign = signs[0] if signs else None
     code: IntArray = encoded.indices.to_numpy(zero_copy_only=False)
     return code, [_split(cell, sign, name) for cell in distinct]
 

@@ -132,7 +132,17 @@ def order_classes(names: pa.Array) -> pa.Array:
             f"Grades that are words ({shown}) need their order. Give it as classes, the lowest first "
             "(on the command line --classes)."
         ) from None
-    return names.take(pa.array(np.argsort(numbers, kind="stable")))
+    order = np.argsort(numbers, kind="stable")
+    # A comparison with what is not a number is false.
+    if not np.isfinite(numbers).all() or not (np.diff(numbers[order]) > 0).all():
+        again = np.append(np.diff(numbers[order]) == 0, False)
+        wrong = ~np.isfinite(numbers[order]) | again | np.roll(again, 1)
+        shown = listing(names.take(pa.array(order[wrong][:5])).to_pylist())
+        raise InputError(
+            f"Some grades are the same number written in several ways, or no finite number ({shown}). Write each grade "
+            "in one way, or give all of them in order as classes (on the command line --classes)."
+        )
+    return names.take(pa.array(order))
 
 
 def encode_grades(table: AnswerTable, classes: pa.Array | None) -> tuple[IntArray, pa.Array]:

@@ -89,7 +89,7 @@ class PointClusters(PointModel, MarkClusters):
 
     def _check(self) -> None:
         super()._check()
-        if self.distance != "auto":
+        if not isinstance(self.distance, str) or self.distance != "auto":
             check_number("distance", self.distance, low=0, above=True)
 
     def _together(self, drawn: Drawn) -> float:

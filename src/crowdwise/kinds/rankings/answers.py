@@ -13,7 +13,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from crowdwise.kinds.answer_table import open_table
-from crowdwise.kinds.answers import Answers, code_column, names_or_numbers
+from crowdwise.kinds.answers import Answers, as_numbers, code_column, names_or_numbers
 from crowdwise.labels.errors import InputError, InputWarning, quote
 from crowdwise.labels.source_location import format_count
 from crowdwise.labels.table_output import native_table
@@ -96,9 +96,9 @@ class Rankings(Answers):
             role: code_column(given, names[role], role)
             for role, given in {"worker": worker, "item": item, "task": codes}.items()
         }
-        ranks = np.asarray(rank, np.float64)
+        ranks = as_numbers(rank, "rank")
         sizes = {name: each.size for name, each in columns.items()} | {"rank": ranks.size}
-        if len(set(sizes.values())) > 1:
+        if len(set(sizes.values())) > 1 or ranks.ndim != 1:
             shown = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
             raise InputError(f"worker, item, task and rank must have the same length; they have: {shown}.")
         if not np.isfinite(ranks).all():

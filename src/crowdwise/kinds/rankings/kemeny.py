@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Kemeny", "count_margins", "fit_dispersion", "search_order"]
 
+LEAST_DISPERSION = 1e-6  # nearly at random
 LARGEST_DISPERSION = 20.0  # e^-20: no ranking of a crowd is more alike
 
 
@@ -144,9 +145,11 @@ def fit_dispersion(better: IntArray, left: IntArray) -> float:
         means = np.exp(-theta) / (1 - np.exp(-theta)) - lengths * powers / (1 - powers)
         return float((counts * means).sum()) - total
 
-    if surplus(1e-6) <= 0:  # as many as at random
-        return 1e-6
-    return LARGEST_DISPERSION if surplus(LARGEST_DISPERSION) >= 0 else float(brentq(surplus, 1e-6, LARGEST_DISPERSION))
+    if surplus(LEAST_DISPERSION) <= 0:  # as many as at random
+        return LEAST_DISPERSION
+    if surplus(LARGEST_DISPERSION) >= 0:
+        return LARGEST_DISPERSION
+    return float(brentq(surplus, LEAST_DISPERSION, LARGEST_DISPERSION))
 
 
 def position_variances(margins: csr_array, position: IntArray, theta: float) -> FloatArray:
@@ -188,7 +191,9 @@ class Kemeny(DispersionModel):
 
     slug = "kemeny"
     climbs = True
-    saved: ClassVar[tuple[SavedArray, ...]] = (SavedArray("dispersion", "1", low=0),)
+    saved: ClassVar[tuple[SavedArray, ...]] = (
+        SavedArray("dispersion", "1", low=LEAST_DISPERSION, high=LARGEST_DISPERSION),
+    )
 
     max_iter: int = 100
 

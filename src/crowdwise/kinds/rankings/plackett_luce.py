@@ -53,6 +53,7 @@ LONGEST = 100  # items of a ranking whose pairs are looked at for intervals
 FEW = 2.0  # items or workers of the usual spread that count beside those of the data
 MOST_ROUNDS = 30
 MOST_SPREAD = 4.0  # where all rankings are alike, any larger spread is as probable
+LARGEST_SPREAD = 100.0  # of scores, which are log-odds; beyond it variances are lost in rounding
 ENOUGH = 0.01  # relative change of a spread
 UNSEEN = 1e-9  # information on the root mean square of slopes, which nothing depends on
 
@@ -175,7 +176,7 @@ class PlackettLuce(TemperatureModel):
 
     Parameters
     ----------
-    spread : float above 0, or None
+    spread : float above 0, at most 100, or None
         Standard deviation of the scores beforehand; None learns it.
 
     Attributes
@@ -200,7 +201,7 @@ class PlackettLuce(TemperatureModel):
 
     def _check(self) -> None:
         if self.spread is not None:
-            check_number("spread", self.spread, low=0, above=True)
+            check_number("spread", self.spread, low=0, high=LARGEST_SPREAD, above=True)
 
     def _fit(self, answers: Rankings, gold: FloatArray | None) -> Found:
         n = answers.n_items

@@ -60,6 +60,7 @@ POOLED = 6  # passes with one pair of rates for all workers
 DAMPING = ((80, 0.9), (40, 0.75), (15, 0.5))  # from which pass on, and how much
 ROUGH, ROUGH_PASSES = 1e-3, 50  # change of messages, and passes, of fits that only weigh a number of clusters
 SMALL_GROUP = 12  # items of a group that may have as many clusters as items, whatever K is
+LEVEL, LEVEL_PASSES = 1e-3, 20  # change of the objective, in shares of `tol`, over so many passes
 SETTLING = 50  # passes with the centres held apart, at most
 
 
@@ -111,12 +112,17 @@ def fit_messages(
             if number >= HELD + POOLED:
                 values.append(likelihood + log_prior_of(state))
                 advance(values[-1])
-                converged = len(values) > 1 and change <= tol
+                converged = len(values) > 1 and (change <= tol or _is_level(values, tol * evidence.pair.size))
                 if converged:
                     break
             if number >= HELD and number < HELD + POOLED + max_iter - 1:
                 state = update_parameters(evidence, state, strength, pooled=number < HELD + POOLED - 1)
     return MessageFit(state, weigh(evidence, state, likelihood), np.array(values), converged)
+
+
+def _is_level(values: list[float], tol: float) -> bool:
+    """Whether the objective has come to rest, though messages may still turn about what it does not tell apart."""
+    return len(values) > LEVEL_PASSES and max(values[-LEVEL_PASSES:]) - min(values[-LEVEL_PASSES:]) <= LEVEL * tol
 
 
 def settle(
@@ -222,7 +228,8 @@ class PairBeliefPropagation(SimilarityModel):
     strength : float, above 0
         How many answers the prior of each worker's rates is worth, which is about the crowd's rates.
     tol : float
-        Stop when a pass changes messages by no more than this on average.
+        Stop when a pass changes messages by no more than this on average, or twenty the objective by a thousandth of it
+        per answer.
     """
 
     slug = "belief-propagation"

@@ -19,14 +19,13 @@ climb ends more often in a poor optimum: the highest of several starts is kept.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import xlogy
 
-from crowdwise.fitting.em import StillImproving, climb
+from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.parameter_checks import check_count, check_number
 from crowdwise.kernels.pair_messages import pass_mean_field
@@ -55,7 +54,6 @@ __all__ = ["PairMeanField"]
 
 HELD = 3  # passes at the rates of a fair crowd
 POOLED = 6  # passes with one pair of rates for all workers
-ROUGH, ROUGH_PASSES = 1e-5, 20  # gain of an answer, and passes, of fits that only weigh a number of clusters
 NEVER = -1e3  # logarithm of a share that is 0
 
 
@@ -135,28 +133,26 @@ class PairMeanField(SimilarityModel):
 
     def _fit(self, answers: Similarities, gold: GoldLinks | None) -> Found:
         evidence = lay_out_evidence(answers, gold)
+        fits: dict[int, Climb[PartitionState]] = {}
 
         def step(state: PartitionState) -> tuple[float, float, PartitionState]:
             likelihood = lower_bound(evidence, state)
             following = update_parameters(evidence, pass_beliefs(evidence, state), self.strength)
             return likelihood + log_prior_of(state), likelihood, following
 
-        def run(number: int, max_iter: int, tol: float) -> Climb[PartitionState]:
+        # Whole fits, though only their evidence is wanted: among adversaries the best climb may be flat for a hundred
+        # passes before it rises, and cut short it loses to fewer clusters.
+        def fit(number: int) -> float:
             generator = np.random.default_rng(self.random_state)
             starts = (
                 warm_up(evidence, start_state(evidence, number, generator), self.strength)
                 for _ in range(self.n_starts if number > 1 else 1)
             )
-            return climb(starts, step, max_iter=max_iter, tol=tol * answers.n_answers, name=self.slug)
-
-        def fit(number: int) -> float:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", StillImproving)  # to weigh a number of clusters, rough fits will do
-                found = run(number, min(ROUGH_PASSES, self.max_iter), max(ROUGH, self.tol))
-            return weigh(evidence, found.parameters, float(found.log_likelihood[-1]))
+            fits[number] = climb(starts, step, max_iter=self.max_iter, tol=self.tol * answers.n_answers, name=self.slug)
+            return weigh(evidence, fits[number].parameters, float(fits[number].log_likelihood[-1]))
 
         number, real = choose_number(evidence, self.n_clusters, fit)
-        found = run(number, self.max_iter, self.tol)
+        found = fits[number]
         state = found.parameters
         together, confidence = (
             mix_with_chance(each, real, number) for each in (state.together, state.belief.max(axis=1))

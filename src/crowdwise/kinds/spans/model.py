@@ -251,8 +251,9 @@ class SpanModel(KindModel[Spans]):
     def _agreement(self, answers: Spans) -> Agreement:
         task, place, label, _ = read_spans_of_tags(self._segments(), self.posterior_, self.splits_ > 0)
         there = positions(answers.tasks, self._names["tasks"])
+        consensus = task, place.astype(np.float64), label
         return span_agreement(
-            self._with_model_classes(answers), there, self.answers_per_task_.astype(np.float64), (task, place, label)
+            self._with_model_classes(answers), there, self.answers_per_task_.astype(np.float64), consensus
         )
 
     def _check_restored(self) -> None:
@@ -260,6 +261,8 @@ class SpanModel(KindModel[Spans]):
             raise InputError("there must be a tag O, and one for each label")
         if not (self.segment_end_ > self.segment_start_).all() or (np.diff(self.segment_task_) < 0).any():
             raise InputError("segments must be sorted by task, and end after they start")
+        if not (self.span_counts_[:, :1] <= self.span_counts_[:, 1:]).all():
+            raise InputError("more spans are right than were drawn, or than there are")
 
 
 def _gold_tags(segments: Segments, known: TrueMarks, names: list[str]) -> dict[int, str]:

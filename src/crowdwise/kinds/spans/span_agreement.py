@@ -18,7 +18,7 @@ __all__ = ["span_agreement"]
 
 
 def span_agreement(
-    answers: Spans, tasks: IntArray, known: FloatArray, consensus: tuple[IntArray, IntArray, IntArray]
+    answers: Spans, tasks: IntArray, known: FloatArray, consensus: tuple[IntArray, FloatArray, IntArray]
 ) -> Agreement:
     """By the share of text that an answer and the consensus mark alike, and the same for another task of the worker's.
 

@@ -62,10 +62,21 @@ class Texts(TaskAnswers):
         table_kind: TableKind = "pyarrow",
     ) -> Texts:
         """Texts from positions of tasks and workers (a number n stands for the names 0 … n-1) and what they wrote."""
-        said = pa.array([each if isinstance(each, str) else str(each) for each in text], pa.string())
+        said = _as_texts(text)
         columns = code_task_answers(task, worker, len(said), said="text", tasks=tasks, workers=workers)
         check_texts(said)
         return cls(**columns, text=said, table_kind=table_kind)._sorted(on_duplicate)
+
+
+def _as_texts(given: Iterable[Any]) -> pa.Array:
+    texts = list(given)
+    wrong = [row for row, each in enumerate(texts) if each is None or isinstance(each, bytes)]
+    if wrong:
+        raise InputError(f"text holds {quote(texts[wrong[0]])} at row {wrong[0]} in place of a text. Give texts.")
+    try:
+        return pa.array([each if isinstance(each, str) else str(each) for each in texts], pa.string())
+    except UnicodeEncodeError as error:
+        raise InputError("text holds half of a character (a lone surrogate). Clean the texts.") from error
 
 
 def check_texts(text: pa.Array, name: str = "text", place: Callable[[int], str] | None = None) -> None:

@@ -82,7 +82,7 @@ def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
 
 def check_distance(distance: Any) -> None:
     """Refuse what is neither the name of a distance nor a function."""
-    if not callable(distance) and distance not in DISTANCES:
+    if not callable(distance) and not (isinstance(distance, str) and distance in DISTANCES):
         raise InputError(
             f"distance is {quote(distance)}; it must be {', '.join(map(repr, DISTANCES))} or a function of two texts."
         )

@@ -90,5 +90,5 @@ class BestWorker(TextModel):
 def choose_answers(pairs: TextPairs, score: FloatArray) -> Chosen:
     """The answer of each task with the highest score, and its worker."""
     best = pairs.highest(score)
-    author = np.where(best >= 0, pairs.worker[best], -1)
+    author = np.where(best >= 0, np.append(pairs.worker, -1)[best], -1)
     return Chosen([pairs.texts[row] if row >= 0 else None for row in best.tolist()], author)

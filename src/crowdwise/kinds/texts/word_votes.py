@@ -211,6 +211,8 @@ class AlignedWords(TextModel):
 
     def _choose(self, crowd: TextCrowd) -> Chosen:
         pairs = crowd.pairs
+        if not pairs.texts:
+            return Chosen([None] * pairs.n_tasks, np.full(pairs.n_tasks, -1))
         slots = collect_votes(crowd)
         counts = np.bincount(slots.worker, minlength=crowd.q.size)[: self.accuracy_.size]
         mean = float(np.average(self.accuracy_, weights=counts if counts.any() else None))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.kinds.answer_table import LARGEST_VALUE, open_table
-from crowdwise.kinds.answers import TaskAnswers, code_task_answers
+from crowdwise.kinds.answer_table import open_table
+from crowdwise.kinds.answers import TaskAnswers, as_numbers, code_task_answers
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError
 
@@ -70,12 +70,11 @@ class Values(TaskAnswers):
         value
             (n,) or (n, D).
         """
-        numbers = np.asarray(value, np.float64)
+        numbers = as_numbers(value, "value")
         numbers = numbers[:, None] if numbers.ndim == 1 else numbers
         if numbers.ndim != 2 or numbers.shape[1] != len(coordinates):
             raise InputError(f"value has the shape {numbers.shape}; there are {len(coordinates)} coordinates.")
-        # A comparison with what is not a number is false.
-        if not (np.abs(numbers) <= LARGEST_VALUE).all():
+        if not np.isfinite(numbers).all():
             raise InputError("value holds what is no finite number. Leave those answers out.")
         columns = code_task_answers(task, worker, len(numbers), said="value", tasks=tasks, workers=workers)
         made = cls(**columns, value=numbers, coordinates=tuple(coordinates), table_kind=table_kind)

@@ -22,6 +22,7 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.kinds.model import Found
 from crowdwise.kinds.values.model import ValueModel, sum_rows, task_means
+from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
     from crowdwise.kinds.values.answers import Values
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Mean", "Median", "StandardisedMean", "TrimmedMean"]
 
 FEW = 5  # answers of the crowd that count beside a worker's own
+LEAST_SCALE = 1e-9  # of a worker: no fit finds a smaller one
 SMALL = 1e-12  # share of the values' variance that noise has at least, so that intervals are not points
 
 
@@ -67,6 +69,10 @@ class Average(ValueModel):
             "prior_variance": prior_variance,
         }
         return Found(arrays)
+
+    def _check_restored(self) -> None:
+        if not (self.worker_scale_ >= LEAST_SCALE).all():
+            raise InputError("worker_scale holds scales that no fit could have found")
 
     def _variance(self, answers: Values, noise: FloatArray, prior_variance: FloatArray) -> FloatArray:
         counts = answers.answers_per_task[:, None]

@@ -47,6 +47,7 @@ __all__ = ["MomentValues"]
 HUBER = 1.345  # residuals beyond so many of their usual size count less
 NEARLY_NORMAL = 20  # shared tasks from which a covariance is judged: of fewer it is skew, and most are below their mean
 NOTHING = 1e-9  # share of the variance below which noise is rounding
+TINY = 1e-60  # variance of answers that are all the same: powers of it are above 0
 LEAST_NOISE = 0.05  # share of the usual noise that any worker has at least
 
 
@@ -181,7 +182,7 @@ class MomentValues(KnownLineModel):
         centre = float(said.mean())
         means = np.bincount(answers.worker, said, answers.n_workers) / counts - centre
         within = float(((said - centre - means[answers.worker]) ** 2).sum() / max(said.size - (given > 0).sum(), 1))
-        whole = max(within, NOTHING * float(said.var()), 1e-200)
+        whole = max(within, NOTHING * float(said.var()), TINY)
         bias, bias_variance = shrink(np.where(given > 0, means, 0.0), np.where(given > 0, whole / counts, np.inf), 0.0)
         centred = said - centre - bias[answers.worker]
         pairs = answer_covariances(answers, centred)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.kinds.answer_table import open_table
+from crowdwise.kinds.answers import as_numbers
 from crowdwise.kinds.known_truth import place_truths, refuse_contradictions
 from crowdwise.labels.errors import InputError
 
@@ -29,7 +30,7 @@ def align_true_values(source: Any, tasks: pa.Array, coordinates: tuple[str, ...]
         task and one for each coordinate.
     """
     if isinstance(source, Mapping) and not {"task", *coordinates} <= set(source):
-        rows = np.asarray(list(source.values()), np.float64).reshape(len(source), -1)
+        rows = as_numbers(list(source.values()), "The truth").reshape(len(source), -1 if source else 0)
         if rows.shape[1] != len(coordinates):
             raise InputError(f"Known values need {len(coordinates)} numbers for each task; these have {rows.shape[1]}.")
         source = {"task": list(source), **dict(zip(coordinates, rows.T, strict=True))}

@@ -1,0 +1,101 @@
+"""brat standoff: a folder for each annotator, in it an `.ann` file for each document.
+
+| line | read as |
+|---|---|
+| first folder of the path | worker |
+| path of the file below it, without `.ann` | task |
+| `T1⇥Type start end⇥text` | spans |
+| `T1⇥Type start end;start end⇥text` | a span in pieces: counted and left out |
+| `R`, `E`, `A`, `M`, `N`, `*`, `#` | relations, events, attributes, notes: counted and left out |
+| empty file | the worker marked nothing |
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from crowdwise.formats.export_format import Format
+from crowdwise.formats.marked_spans import MarkedSpans
+from crowdwise.labels.errors import InputError, quote
+
+if TYPE_CHECKING:
+    from crowdwise.formats.answer_collector import AnswerCollector
+    from crowdwise.formats.export_files import ExportFile, ExportFiles
+
+__all__ = ["FORMAT"]
+
+SUFFIX = ".ann"
+QUESTION = "entities"
+LINE = re.compile(rb"([TREAMN]\d+|\*|#\S*)\t")
+SPAN = re.compile(r"T\S*\t(\S+) (\d+) (\d+)((?:;\d+ \d+)*)(?:\t.*)?")
+OTHERS = {
+    "R": "relation",
+    "E": "event",
+    "A": "attribute",
+    "M": "attribute",
+    "N": "link",
+    "*": "equivalence",
+    "#": "note",
+}
+
+
+def recognises(files: ExportFiles) -> bool:
+    """Whether there are .ann files, and the first that is not empty begins as those of brat do."""
+    heads = (file.blob.head() for file in files.files if file.path.suffix == SUFFIX)
+    first = next((head for head in heads if head.strip()), None)
+    return first is not None and LINE.match(first) is not None
+
+
+def read(files: ExportFiles, found: AnswerCollector) -> None:
+    """Give the spans of every document to the collector."""
+    marked = MarkedSpans()
+    for file in files.files:
+        if file.path.suffix == SUFFIX:
+            worker, *below = file.path.parts
+            if not below:
+                raise InputError(
+                    f"{file.blob.name} does not say who marked it. Put the documents of each annotator into a folder "
+                    "of their name, and give the folder above."
+                )
+            _read_document(file, "/".join(below).removesuffix(SUFFIX), worker, marked, found)
+    marked.give(found)
+
+
+def _read_document(file: ExportFile, task: str, worker: str, marked: MarkedSpans, found: AnswerCollector) -> None:
+    marked.see(task, worker)
+    try:
+        lines = file.blob.all().decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file.blob.name} is not UTF-8 ({error.reason}). Save the file as UTF-8.") from error
+    met: dict[str, int] = {}
+    for number, line in enumerate((line.removesuffix("\r") for line in lines), 1):
+        where = f"{'/'.join(file.path.parts)}, line {number}"
+        if not line.strip():
+            continue
+        if line[0] in OTHERS:
+            found.left_out[OTHERS[line[0]]] += 1
+            continue
+        span = SPAN.fullmatch(line)
+        if span is None:
+            raise InputError(f"{where} is {quote(line)}, no line of brat (T1⇥Type start end⇥text). Export it again.")
+        name = line.partition("\t")[0]
+        if name in met:
+            raise InputError(f"{where} has the id {quote(name)} of line {met[name]} again. Export the file again.")
+        met[name] = number
+        if span[4]:
+            found.left_out["span in several pieces"] += 1
+            continue
+        if len(span[2]) > 15 or len(span[3]) > 15 or int(span[2]) >= int(span[3]):
+            raise InputError(f"{where}: a span from {quote(span[2])} to {quote(span[3])} holds no character.")
+        marked.add(QUESTION, task, worker, (int(span[2]), int(span[3]), span[1]))
+
+
+FORMAT = Format(
+    slug="brat",
+    name="brat",
+    files="standoff, a folder of .ann files for each annotator",
+    kinds=("spans",),
+    recognises=recognises,
+    read=read,
+)

@@ -1,0 +1,66 @@
+"""Whose file it is, for tools whose exports do not say it: a file, an archive or a folder for each worker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crowdwise.formats.export_files import ZIP, ExportFiles, open_files
+from crowdwise.labels.errors import InputError, listing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from crowdwise.formats.export_files import ExportFile
+
+__all__ = ["find_first_file", "name_workers"]
+
+
+def name_workers(files: ExportFiles, suffix: str, *, what: str) -> list[tuple[str, ExportFile]]:
+    """Every file that ends so, with its worker: the name of the file, or of the archive or folder that it lies in.
+
+    Raises
+    ------
+    InputError
+        If there is one file alone, which does not say whose `what` it holds, or if files cannot be told apart.
+    """
+    found: list[tuple[tuple[str, ...], ExportFile]] = []
+    for file in files.files:
+        if file.blob.head().startswith(ZIP):
+            inside = [each for each in open_files(file.blob).files if each.path.suffix == suffix]
+            found += (((file.path.stem, *each.path.parts), each) for each in inside)
+        elif file.path.suffix == suffix:
+            found.append((file.path.parts, file))
+    if len(found) < 2:
+        raise InputError(
+            f"{files.origin} does not say who drew its {what}, and is one file. Give a file for each worker (as "
+            f"ann{suffix} and bob{suffix}), one after the other or in a folder: their names are the workers'."
+        )
+    ways: tuple[Callable[[tuple[str, ...]], str], ...] = (
+        lambda parts: parts[0] if len(parts) > 1 else parts[0].removesuffix(suffix),
+        lambda parts: parts[-1].removesuffix(suffix),
+    )
+    for name in ways:
+        workers = [name(parts) for parts, _ in found]
+        if len(set(workers)) == len(workers):
+            return list(zip(workers, (file for _, file in found), strict=True))
+    raise InputError(
+        f"{files.origin} holds files that cannot be told apart by their names "
+        f"({listing(['/'.join(parts) for parts, _ in found])}). Give each the name of its worker."
+    )
+
+
+def find_first_file(files: ExportFiles, suffix: str) -> ExportFiles:
+    """The first file that ends so, also in the first archive; nothing where there is none."""
+    for file in files.files:
+        inside: tuple[ExportFile, ...] = (file,)
+        try:
+            if file.path.suffix == ".zip" and file.blob.head().startswith(ZIP):
+                inside = open_files(file.blob).files
+        except InputError:
+            if all(each.path.suffix == ".zip" for each in files.files):
+                raise
+            inside = ()  # beside an export of another tool, perhaps
+        found = [each for each in inside if each.path.suffix == suffix]
+        if found or file.path.suffix == ".zip":
+            return ExportFiles(files.origin, tuple(found[:1]))
+    return ExportFiles(files.origin, ())

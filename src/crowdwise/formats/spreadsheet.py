@@ -1,0 +1,164 @@
+"""Spreadsheets: Excel workbooks (.xlsx), a row for each answer or a column for each worker.
+
+| sheet | read as |
+|---|---|
+| columns task, worker and label (or another usual name of each) | a row for each answer; other kinds by their columns |
+| a first column of tasks and a column for each worker | an answer for each cell that is not empty |
+| several sheets with a table | a question for each, called as the sheet |
+
+Reading one needs openpyxl. What formulas came to is read, not the formulas.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import date, datetime, time
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from crowdwise.formats.export_format import Format
+from crowdwise.formats.plain_rows import add_answer, add_rows, are_long
+from crowdwise.formats.xml_elements import read_elements
+from crowdwise.labels.columns import Columns
+from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.source_location import Place
+from crowdwise.labels.wide_tables import as_wide
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crowdwise.formats.answer_collector import AnswerCollector
+    from crowdwise.formats.export_files import ExportFiles
+
+__all__ = ["FORMAT"]
+
+WORKBOOK = "xl/workbook.xml"
+QUESTION = "label"
+MOST_COLUMNS = 10_000
+
+
+def recognises(files: ExportFiles) -> bool:
+    """Whether the archive is a workbook."""
+    return files.archive is not None and any(str(file.path) == WORKBOOK for file in files.files)
+
+
+def read(files: ExportFiles, found: AnswerCollector) -> None:
+    """Give the answers of every sheet to the collector."""
+    sheets = [(title, names, rows) for title, names, rows in _read_sheets(files) if rows]
+    if not sheets:
+        raise InputError(f"{files.origin} holds no table. Give a header line and a row for each answer.")
+    read_any = False
+    for title, names, rows in sheets:
+        question = title if len(sheets) > 1 else QUESTION
+        origin = f"{files.origin}, sheet {quote(title)}"
+        if are_long(names):
+            placed = ((dict(zip(names, row, strict=True)), f"{origin}, row {number}") for number, row in rows)
+            add_rows(placed, names, question, found, origin)
+            read_any = True
+        else:
+            read_any |= _read_wide(names, rows, question, found, origin)
+    if not read_any:
+        shown = listing(sheets[0][1])
+        raise InputError(
+            f"{files.origin} has no table of answers; the columns of its first sheet are {shown}. It needs task, "
+            "worker and label, or a column of tasks (called task) and a column for each worker (annotator_1, …)."
+        )
+
+
+def _read_wide(
+    names: list[str], rows: list[tuple[int, tuple[Any, ...]]], question: str, found: AnswerCollector, origin: str
+) -> bool:
+    # As text, as CSV files are: the same table is then read the same way from both.
+    cells = {
+        name: pa.chunked_array([pa.array([_as_text(row[place]) for _, row in rows], pa.string())])
+        for place, name in enumerate(names)
+    }
+    wide = as_wide(Columns(names, cells.__getitem__, place=Place(origin), text=True))
+    if wide is None:
+        found.left_out[f"sheet without a table of answers ({quote(question)})"] += 1
+        return False
+    places = {name: place for place, name in enumerate(names)}
+    for number, row in rows:
+        task = row[places[wide.task]] if wide.task is not None else number
+        for name in wide.worker_columns:
+            said = row[places[name]]
+            if _as_text(said) is not None:  # an empty cell is no answer
+                add_answer(said, task, name, question, found, f"{origin}, row {number}, column {quote(name)}")
+    return True
+
+
+def _as_text(value: Any) -> str | None:
+    return None if value is None or str(value).strip() == "" else str(value)
+
+
+def _read_sheets(files: ExportFiles) -> Iterator[tuple[str, list[str], list[tuple[int, tuple[Any, ...]]]]]:
+    """Title, columns and rows (with their numbers) of every sheet."""
+    for file in files.files:
+        if file.path.suffix in (".xml", ".rels"):
+            next(read_elements(file.blob), None)  # refuses document types, which stand before the first element
+    try:
+        from openpyxl import load_workbook
+    except ModuleNotFoundError as error:
+        raise InputError(
+            "Reading workbooks needs openpyxl, which is not installed: pip install 'crowdwise[spreadsheets]'. Or save "
+            "the sheet as CSV."
+        ) from error
+    assert files.archive is not None  # noqa: S101 (see `recognises`)
+    try:
+        with files.archive.stream() as stream:
+            book = load_workbook(stream, read_only=True, data_only=True)
+            for sheet in book.worksheets:
+                lines = enumerate(sheet.iter_rows(values_only=True), 1)
+                yield _read_sheet(
+                    sheet.title, [(number, line) for number, line in lines if any(map(_as_text, line))], files
+                )
+    except InputError:
+        raise
+    except Exception as error:  # whatever openpyxl raises for a workbook that it cannot read
+        raise InputError(
+            f"{files.origin} is a damaged workbook ({quote(str(error))}). Save it again, or save the sheet as CSV."
+        ) from error
+
+
+def _read_sheet(
+    title: str, lines: list[tuple[int, tuple[Any, ...]]], files: ExportFiles
+) -> tuple[str, list[str], list[tuple[int, tuple[Any, ...]]]]:
+    if not lines:
+        return title, [], []
+    header = [_as_text(cell) for cell in lines[0][1]]
+    width = max((place + 1 for place, name in enumerate(header) if name is not None), default=0)
+    names = ["" if name is None else name.strip() for name in header[:width]]
+    repeated = sorted({name for name in names if name and names.count(name) > 1})
+    if repeated or width > MOST_COLUMNS:
+        what = f"more than one column {listing(repeated)}" if repeated else f"more than {MOST_COLUMNS:,} columns"
+        raise InputError(f"{files.origin}, sheet {quote(title)} has {what}. Give each column a name of its own.")
+    return title, names, [(number, tuple(map(_plain, (*line, *[None] * width)[:width]))) for number, line in lines[1:]]
+
+
+def _plain(value: Any) -> Any:
+    """A cell: whole numbers are integers, as a spreadsheet has none, and dates are text."""
+    if isinstance(value, float) and math.isfinite(value) and value.is_integer():
+        return int(value)
+    return value.isoformat() if isinstance(value, datetime | date | time) else value
+
+
+FORMAT = Format(
+    slug="spreadsheet",
+    name="Spreadsheet",
+    files="Excel workbook (.xlsx), long or wide",
+    kinds=(
+        "labels",
+        "multi-label",
+        "ordinal",
+        "values",
+        "texts",
+        "comparisons",
+        "rankings",
+        "spans",
+        "boxes",
+        "points",
+    ),
+    recognises=recognises,
+    read=read,
+)

@@ -1,0 +1,178 @@
+"""What answers of other kinds, their truths and their saved models must withstand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import crowdwise as cw
+from crowdwise.audit import audit_answers
+from crowdwise.evaluate import compare_answers
+from crowdwise.fitting.part_digests import add_digests
+from crowdwise.kinds import (
+    Boxes,
+    Points,
+    Rankings,
+    Texts,
+    Values,
+    kind,
+    read_grades,
+    read_label_sets,
+    read_masks,
+    read_texts,
+    read_values,
+)
+from crowdwise.kinds.boxes import BoxClusters
+from crowdwise.kinds.points import PointClusters
+from crowdwise.kinds.rankings import PlackettLuce
+from crowdwise.kinds.texts import Medoid, WordVotes
+from crowdwise.kinds.values import Mean, MomentValues
+from crowdwise.labels.errors import InputError
+from crowdwise.report.answers_page import _headings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+ONE: dict[str, Any] = {"tasks": 1, "workers": 1}
+PAIR: Any = np.array([1, 2])
+
+
+def table(**columns: Any) -> dict[str, Any]:
+    n = len(next(iter(columns.values())))
+    return {"task": [f"t{row}" for row in range(n)], "worker": ["ann"] * n, **columns}
+
+
+def given(value: Any) -> Any:
+    return [value]
+
+
+@pytest.mark.parametrize(
+    ("read", "match"),
+    [
+        (lambda: read_values(table(value=pa.array([b"\xff"]))), "no UTF-8"),
+        (lambda: read_texts(table(text=pa.array([b"\xff"]))), "no UTF-8"),
+        (lambda: read_label_sets(table(labels=pa.array([b"\xff"]))), "no UTF-8"),
+        (lambda: read_texts(table(text=[1.0, np.nan])), "no text"),
+        (lambda: read_label_sets(table(labels=["a|b", "c;d"])), "Use one of them"),
+        (lambda: read_grades(table(grade=["1", "1.0", "2"])), "several ways"),
+        (lambda: read_grades(table(grade=["1", "nan", "2"])), "no finite number"),
+        (lambda: read_masks(table(rle=['{"size":[4,4],"counts":[8.9,8.2]}'])), "no whole numbers"),
+        (lambda: read_masks(table(rle=['{"size":[4,4],"counts":{"8":1,"8 ":2}}'])), "no whole numbers"),
+        (lambda: Values.from_codes([0], [0], ["x"], **ONE), "no number"),
+        (lambda: Values.from_codes([0], [0], [1.0], tasks=10**12, workers=1), "there can be"),
+        (lambda: Boxes.from_codes([0], [0], [["a", "b", "c", "d"]], **ONE), "no number"),
+        (lambda: Points.from_codes([0], [0], [[1e308, 0]], **ONE), "beyond"),
+        (lambda: Boxes.from_codes([0], [0], [[0, 0, 1e-300, 1]], **ONE), "no size"),
+        (lambda: Rankings.from_codes([0, 0], [0, 1], [[1, 2]], items=2, workers=1), "same length"),
+        (lambda: Texts.from_codes([0], [0], given(None), **ONE), "in place of a text"),
+        (lambda: Texts.from_codes([0], [0], given(b"a"), **ONE), "in place of a text"),
+        (lambda: Texts.from_codes([0], [0], ["\ud800"], **ONE), "surrogate"),
+    ],
+)
+def test_what_is_no_answer_is_refused(read: Callable[[], Any], match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        read()
+
+
+def test_a_missing_set_of_numbers_is_empty() -> None:
+    read = read_label_sets(table(labels=[1.0, np.nan]))
+    assert read.classes.to_pylist() == [1]
+    assert read.member.tolist() == [[True], [False]]
+
+
+@pytest.mark.parametrize("given", [None, 3, {}])
+def test_audit_and_comparison_take_answers(given: Any) -> None:
+    for function in (audit_answers, compare_answers):
+        with pytest.raises(InputError, match="Read them first"):
+            function(given)
+
+
+def test_truths_and_parameters_that_cannot_be_are_refused() -> None:
+    values, boxes = kind("values").simulate(random_state=0).answers, kind("boxes").simulate(random_state=0).answers
+    with pytest.raises(InputError, match="random_state"):
+        compare_answers(values, ["mean"], random_state=-1)
+    for gold in ({}, {"task": ["a"]}):
+        with pytest.raises(InputError):
+            kind("values").method().load()().fit(values, gold=gold)
+    for truth in ({0: 1}, {0: [1]}, {0: "abcd"}):
+        with pytest.raises(InputError, match="numbers"):
+            kind("boxes").score(BoxClusters().fit(boxes), truth)
+    with pytest.raises(InputError, match="distance"):
+        PointClusters(distance=PAIR).fit(kind("points").simulate(n_tasks=3, random_state=0).answers)
+    with pytest.raises(InputError, match="distance"):
+        Medoid(distance=PAIR).fit(kind("texts").simulate(n_tasks=3, random_state=0).answers)
+    with pytest.raises(InputError, match="spread"):
+        PlackettLuce(spread=1000.0).fit(kind("rankings").simulate(random_state=0).answers)
+    with pytest.raises(InputError, match="level"):
+        Mean().fit(values).workers(1 - 1e-16)
+
+
+@pytest.mark.parametrize("method", [Medoid, WordVotes])
+def test_no_texts_have_no_consensus(method: Any) -> None:
+    answers = kind("texts").simulate(n_tasks=5, random_state=0).answers
+    predicted = method().fit(answers).predict(answers.keep(np.zeros(answers.n_answers, bool)))
+    assert predicted["text"].null_count == predicted.num_rows
+
+
+@pytest.mark.parametrize("value", [0.0, 5.0])
+def test_moments_of_equal_answers_are_finite(value: float) -> None:
+    columns = {"task": np.repeat(range(5), 4), "worker": np.tile(range(4), 5), "value": np.full(20, value)}
+    found = MomentValues().fit(columns).consensus()
+    assert all(np.isfinite(found[name].to_numpy()).all() for name in ("value", "low", "high"))
+
+
+@pytest.mark.parametrize(
+    ("slug", "method", "crowd"),
+    [
+        ("values", "gaussian", {"n_tasks": 20, "n_workers": 5}),
+        ("comparisons", "worker-slope", {"n_items": 8, "n_workers": 5, "answers_per_worker": 10}),
+        ("rankings", "plackett-luce", {"n_items": 8, "n_workers": 5}),
+        ("texts", "word-votes", {"n_tasks": 8, "n_workers": 5}),
+        ("points", "object-em", {"n_tasks": 4, "n_workers": 5}),
+        ("masks", "signed-distance", {"n_tasks": 3, "n_workers": 4, "height": 16, "width": 16}),
+    ],
+)
+def test_workers_without_answers_change_nothing(slug: str, method: str, crowd: dict[str, int]) -> None:
+    answers = kind(slug).simulate(random_state=1, **crowd).answers
+    more = replace(
+        answers,
+        worker=answers.worker + 1,
+        workers=pa.array(["silent", *(str(name) for name in answers.workers.to_pylist()), "quiet"]),
+    )
+    named = replace(answers, workers=pa.array([str(name) for name in answers.workers.to_pylist()]))
+    first, second = (kind(slug).method(method).load()().fit(each) for each in (named, more))
+    assert second.consensus().equals(first.consensus())
+    assert second.workers().equals(first.workers())
+
+
+@pytest.mark.parametrize(
+    ("slug", "method", "name", "change"),
+    [
+        ("values", "mean", "answers_per_worker", lambda old: old * 0),
+        ("values", "mean", "worker_scale", lambda old: old * 0),
+        ("boxes", "iou-clusters", "freedom", lambda old: old * 0 + 1e-99),
+        ("points", "distance-clusters", "frame", lambda old: np.append(old[:-1], 1e6)),
+        ("rankings", "kemeny", "dispersion", lambda old: old * 0),
+        ("spans", "majority-vote", "span_counts", lambda old: old[:, ::-1] + [[9, 0, 0]]),
+    ],
+)
+def test_saved_numbers_that_no_fit_finds_are_refused(
+    tmp_path: Path, slug: str, method: str, name: str, change: Callable[[Any], Any]
+) -> None:
+    sizes = {"n_items": 6} if slug == "rankings" else {"n_tasks": 6}
+    model = kind(slug).method(method).load()().fit(kind(slug).simulate(random_state=1, **sizes).answers)
+    model.save(tmp_path / "model")
+    arrays = dict(np.load(tmp_path / "model" / "arrays.npz"))
+    np.savez(tmp_path / "model" / "arrays.npz", **(arrays | {name: change(arrays[name])}))
+    add_digests(tmp_path / "model")
+    with pytest.raises(InputError, match="damaged"):
+        cw.load(tmp_path / "model")
+
+
+def test_names_of_columns_are_visible_on_the_page() -> None:
+    assert _headings(pa.table({"probability_\u202ea": [0.5]})) == [("probability \\u202ea", True)]
