@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,8 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
+EXPORTS = Path(__file__).resolve().parents[2] / "examples" / "exports"
 HOSTILE = "<script>alert(1)</script>"
 pytestmark = pytest.mark.usefixtures("no_size")
 
@@ -106,3 +107,20 @@ def test_refused(
     assert ran.code == 2
     assert message in " ".join(ran.err.split())
     assert sorted(path.name for path in files.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "n_judges"),
+    [("alpaca-eval.json", 2), ("inspect-ai.eval", 3), ("mt-bench_pair.jsonl", 2), ("lm-eval", None)],
+)
+def test_files_of_tools_are_read_as_they_are(cw: Callable[..., Any], name: str, n_judges: int | None) -> None:
+    file = EXPORTS / name
+    if n_judges is None:
+        refused = cw("judges", file)
+        assert refused.code == 2
+        assert "--question colours" in refused.err
+        assert cw("judges", file, "--question", "colours", "--json").json["n_tasks"] > 0
+        return
+    facts = cw("judges", file, "--json").json
+    assert facts["n_judges"] == n_judges
+    assert bool(facts["biases"]) == (name != "inspect-ai.eval")

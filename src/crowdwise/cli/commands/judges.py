@@ -9,9 +9,11 @@ import typer
 from rich.text import Text
 
 from crowdwise.cli import console_tables, output_files
+from crowdwise.cli.fitted_model_output import print_notes_to_stderr
+from crowdwise.cli.label_files import collect_warnings, split_names
 from crowdwise.cli.options import Json
 from crowdwise.cli.terminal_names import display_name, escape_unprintable
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.errors import InputError, InputWarning
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,6 +44,9 @@ def judges(
     classes: Annotated[
         str | None, typer.Option(metavar="A,B,C", help="All classes; other votes count as unparseable.")
     ] = None,
+    question: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which question of an export, where it holds several.")
+    ] = None,
     epsilon: Annotated[
         float, typer.Option(min=0, help="ε of the alternative annotator test: how much worse a judge may be.")
     ] = 0.1,
@@ -67,16 +72,23 @@ def judges(
     json: Json = False,
 ) -> None:
     """Evaluate language models as judges: agreement with people, shared errors, biases, and what to check next."""
+    from crowdwise.formats import read_export
     from crowdwise.judges.panel_evaluation import evaluate_panel
 
     inputs = (votes, human, costs, items)
     if inputs.count("-") > 1:
         raise InputError("Only one of VOTES and the files of options can be standard input (-).")
     _check_outputs(out, next_to, charts, fail_under, human, inputs)
-    named = None if classes is None else [name.strip() for name in classes.split(",") if name.strip()]
-    found = evaluate_panel(
-        votes, human, costs=costs, classes=named, epsilon=epsilon, n_next=next_tasks, random_state=seed
-    )
+    named = None if classes is None else split_names(classes)
+
+    def evaluate() -> PanelEvaluation:
+        source = votes if question is None else read_export(votes, question=question)
+        return evaluate_panel(
+            source, human, costs=costs, classes=named, epsilon=epsilon, n_next=next_tasks, random_state=seed
+        )
+
+    found, notes = collect_warnings(InputWarning, evaluate)
+    print_notes_to_stderr(notes)
     _write_files(found, out, next_to, charts, items)
     if json:
         output_files.print_json(found.to_dict())
