@@ -71,7 +71,7 @@ def judges(
     seed: Annotated[int, typer.Option(min=0, help="For all that is drawn.")] = 0,
     json: Json = False,
 ) -> None:
-    """Evaluate language models as judges: agreement with people, shared errors, biases, and what to check next."""
+    """Say how far language models can be trusted as judges."""
     from crowdwise.formats import read_export
     from crowdwise.judges.panel_evaluation import evaluate_panel
 
