@@ -9,8 +9,9 @@ not scored. `accuracy`: the panel model (`fit_votes_to_people`) is fitted to the
 at random, and scored on all others, against the judge that is best on the 100, and the vote.
 
 What saw a truth: `calibrate_from_gold`, with its members and priors, is that of `auto` with gold, and was measured on
-these panels when it was made. Of the posteriors from votes alone that it may start from, auto's is best on four of the
-five panels left out in turn; without framing a uniform start would have been chosen.
+these panels when it was made. The posterior that it starts from was chosen among six (auto's, uniform, the vote, three
+hierarchical Dawid–Skene). The four other panels choose auto's for every panel but framing, for which they choose the
+uniform one: .7254 and a calibration error of .0484, where auto's for all gives .7271 and .0477.
 """
 
 from __future__ import annotations
