@@ -114,7 +114,7 @@ class PanelEvaluation:
         return min(fitting, key=lambda each: (each.cost, len(each.judges)), default=None)
 
     def passes(self, least: float) -> bool:
-        """Whether the panel's lower bound is at least this: wrongly so in at most 5 % of samples."""
+        """Whether the panel's lower bound is at least this: wrongly so in about 5 % of samples."""
         return bool(self.consensus.lower_bound >= least)
 
     def labels_needed(self, width: float) -> int | None:

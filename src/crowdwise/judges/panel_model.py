@@ -62,7 +62,7 @@ class PanelConsensus:
     accuracy
         Share of labelled tasks on which the panel says what most people say, cross-fitted.
     lower_bound
-        Exact one-sided bound of it: above the true accuracy in at most 5 % of samples.
+        One-sided bound of it, exact for given decisions: above the true accuracy in about 5 % of samples.
     best_judge
         Position of the judge with the highest accuracy; -1 without people.
     advantage
