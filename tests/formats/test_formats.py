@@ -86,7 +86,7 @@ def test_an_export_is_read_by_every_kind_that_it_holds(tmp_path: Path) -> None:
         ]
         (tmp_path / "e.json").write_text(json.dumps(tasks))
         export = read_export(tmp_path / "e.json")
-        kind = next(each for each in kinds() if each.name == export.chosen().kind)
+        kind = next(each for each in kinds() if each.name == export.chosen_question().kind)
         assert kind.read(export).n_workers == 2
         assert main(["describe", str(tmp_path / "e.json"), "--json"]) == 0
 

@@ -20,7 +20,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "exports"
 
 
 def count(export: Export) -> tuple[str, str, int, int, int, int, int]:
-    asked = export.chosen()
+    asked = export.chosen_question()
     left = (export.skipped.num_rows, export.drafts.num_rows, export.gold.num_rows, export.n_anchored)
     return (asked.name, asked.kind, asked.n_answers, *left)
 

@@ -40,7 +40,7 @@ def write_consensus_back(files: LabelFiles, model: Any, consensus: pa.Table, out
 
     export = find_written_format(files)
     assert export.format.write is not None  # noqa: S101 (see `find_written_format`)
-    asked = export.chosen()
+    asked = export.chosen_question()
     if asked.kind == "masks":
         from crowdwise.kinds.masks.consensus_regions import add_regions
 

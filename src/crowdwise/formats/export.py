@@ -123,7 +123,7 @@ class Export:
 
         return read_labels(self)
 
-    def chosen(self) -> Question:
+    def chosen_question(self) -> Question:
         """The question that was chosen; raises `UnclearInputError` where there are several."""
         if self.question is None:
             raise UnclearInputError(
@@ -135,7 +135,7 @@ class Export:
 
     def to_columns(self) -> Columns:
         """The answers to the chosen question as a table, with those of models where they were asked for."""
-        self.chosen()
+        self.chosen_question()
         table = self.answers
         if self.include_predictions and self.predictions.num_rows:
             names = [name for name in table.column_names if name in self.predictions.column_names]
@@ -159,7 +159,7 @@ class Export:
 
     def gold_columns(self) -> Columns | None:
         """The known answers to tasks with answers by workers as a table, each once; None if there are none."""
-        if not self.gold.num_rows or self.chosen().kind not in ("labels", "ordinal", "values"):
+        if not self.gold.num_rows or self.chosen_question().kind not in ("labels", "ordinal", "values"):
             return None
         asked = pc.is_in(self.gold["task"], pc.unique(self.answers["task"]).cast(self.gold.schema.field("task").type))
         table = self.gold.filter(asked)

@@ -154,7 +154,7 @@ def find_kind(names: Iterable[str]) -> Kind | None:
 
 def find_kind_of_export(export: Export) -> Kind | None:
     """The kind of the chosen question of a tool's export; None for labels. One that there is not yet is refused."""
-    asked = export.chosen()
+    asked = export.chosen_question()
     if asked.kind == "labels":
         return None
     if asked.kind not in {each.name for each in kinds()}:

@@ -157,7 +157,7 @@ def open_answers(source: Any, options: Options) -> tuple[Opened, Options]:
 
 def _columns_of_export(export: Any, options: Options) -> Columns:
     """The answers of a tool's export, unless they are no classes."""
-    asked = export.chosen()
+    asked = export.chosen_question()
     columns: Columns = export.to_columns()
     if asked.kind == "labels" or options.kind is not None:
         return columns

@@ -119,9 +119,8 @@ def _finding(finding: Any) -> dict[str, Any]:
     }
 
 
-def _headings(table: pa.Table) -> list[tuple[str, bool]]:
-    """Names of columns, and whether they hold numbers."""
-    return [(display_name(name.replace("_", " "), 40), _is_number(table[name])) for name in table.column_names]
+def _headings(table: pa.Table) -> list[str]:
+    return [display_name(name.replace("_", " "), 40) for name in table.column_names]
 
 
 def _is_number(column: pa.ChunkedArray) -> bool:

@@ -53,11 +53,13 @@ def read_asset(name: str) -> str:
 @cache
 def load_template(name: str) -> jinja2.Template:
     """A page's template, with the filters by which numbers are written."""
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(read_asset), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
     environment.filters["percent"] = _format_percent
     environment.filters["score"] = lambda value: "–" if math.isnan(value) else f"{value:.3f}"
     environment.filters["chance"] = _format_p_value
-    return environment.from_string(read_asset(name))
+    return environment.get_template(name)
 
 
 def _format_percent(share: float) -> str:

@@ -69,7 +69,7 @@ def log_posterior(pairs: TextPairs, distance: FloatArray, at: Scaling) -> tuple[
     variance = at.worker[pairs.worker] * at.task[pairs.task]
     squares = (at.point**2).sum(axis=1)
     value = -0.5 * (off**2).sum() / at.noise - 0.5 * off.size * np.log(at.noise)
-    value -= 0.5 * (squares / variance + spanned(pairs, size) * np.log(variance)).sum()
+    value -= 0.5 * (squares / variance + dimensions_spanned(pairs, size) * np.log(variance)).sum()
     value += _log_prior(at.worker, at.start, FEW * size).sum() + _log_prior(at.task, 1.0, FEW * size).sum()
     value += float(_log_prior(np.array([at.noise]), at.start, FEW).sum())
     pull = (off / at.noise / length)[:, None] * apart
@@ -82,7 +82,7 @@ def log_posterior(pairs: TextPairs, distance: FloatArray, at: Scaling) -> tuple[
     return float(value), gradient - at.point / variance[:, None]
 
 
-def spanned(pairs: TextPairs, size: int) -> FloatArray:
+def dimensions_spanned(pairs: TextPairs, size: int) -> FloatArray:
     """Dimensions that the points of each answer's task can span (n,): k, or one less than the answers if they are few.
 
     The origin and the points of two answers lie on a line: the density of the other coordinates, all 0, says nothing.
@@ -99,11 +99,11 @@ def _log_prior(variance: FloatArray, about: float, few: float) -> FloatArray:
 def move_points(pairs: TextPairs, distance: FloatArray, at: Scaling) -> Scaling:
     """Points with a higher posterior, given the variances."""
 
-    def lowered(flat: FloatArray) -> tuple[float, FloatArray]:
+    def negative_objective(flat: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = log_posterior(pairs, distance, at._replace(point=flat.reshape(at.point.shape)))
         return -value, -gradient.ravel()
 
-    found = minimize(lowered, at.point.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": MOVES})
+    found = minimize(negative_objective, at.point.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": MOVES})
     return at._replace(point=found.x.reshape(at.point.shape))
 
 
@@ -114,12 +114,12 @@ def update_variances(pairs: TextPairs, distance: FloatArray, at: Scaling, *, wor
     worker, noise = at.worker, at.noise
     if workers:
         total = np.bincount(pairs.worker, squares / at.task[pairs.task], worker.size)
-        counts = np.bincount(pairs.worker, spanned(pairs, size), worker.size)
+        counts = np.bincount(pairs.worker, dimensions_spanned(pairs, size), worker.size)
         worker = np.append(((total + few * at.start) / (counts + few + 2))[:-1], worker[-1])
         apart = np.sqrt(((at.point[pairs.one] - at.point[pairs.other]) ** 2).sum(axis=1) + 1e-12)
         noise = float((((distance - apart) ** 2).sum() + FEW * at.start) / (apart.size + FEW + 2))
     total = np.bincount(pairs.task, squares / worker[pairs.worker], at.task.size)
-    counts = np.bincount(pairs.task, spanned(pairs, size), at.task.size)
+    counts = np.bincount(pairs.task, dimensions_spanned(pairs, size), at.task.size)
     return at._replace(worker=worker, noise=noise, task=(total + few) / (counts + few + 2))
 
 
