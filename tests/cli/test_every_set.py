@@ -124,10 +124,13 @@ def test_classes_are_audited(name: str, cw: Callable[..., Any], tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", JUDGES)
-def test_judges_are_audited(name: str, cw: Callable[..., Any]) -> None:
+def test_judges_are_audited(name: str, cw: Callable[..., Any], tmp_path: Path) -> None:
     if not (DATA / name).is_dir():
         pytest.skip(f"{name} is not in {DATA}")
-    ran = cw("audit", DATA / name / "judges.csv", "--json")
+    with (DATA / name / "judges.csv").open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    few = set(list(dict.fromkeys(row["task"] for row in rows))[:400])
+    ran = cw("audit", written([row for row in rows if row["task"] in few], tmp_path / "judges.csv"), "--json")
     assert (ran.code, ran.err) == (0, "")
     check(ran.json)
 
