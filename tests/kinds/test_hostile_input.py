@@ -175,4 +175,4 @@ def test_saved_numbers_that_no_fit_finds_are_refused(
 
 
 def test_names_of_columns_are_visible_on_the_page() -> None:
-    assert _headings(pa.table({"probability_\u202ea": [0.5]})) == [("probability \\u202ea", True)]
+    assert _headings(pa.table({"probability_\u202ea": [0.5]})) == ["probability \\u202ea"]
