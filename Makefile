@@ -45,9 +45,9 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo-ready: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP_INSTALL) --editable ".[learn,report]"
+	$(PIP_INSTALL) --editable ".[learn,report,campaign]"
 	touch $@
 
 $(VENV)/.test-ready: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP_INSTALL) --editable ".[dev,learn,report]"
+	$(PIP_INSTALL) --editable ".[dev,learn,report,campaign,cluster]"
 	touch $@ $(VENV)/.demo-ready
