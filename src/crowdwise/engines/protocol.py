@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from crowdwise.kernels.confusion_rows import NO_GOLD
+from crowdwise.kernels.confusion_rows import NO_GOLD, log_rows
 
 if TYPE_CHECKING:
     from crowdwise.labels.crowd_labels import CrowdLabels
@@ -48,6 +48,10 @@ class Statistics:
             self.class_counts + other.class_counts,
             self.counts + other.counts,
         )
+
+    def log_rows(self, pseudo: FloatArray) -> FloatArray:
+        """Log of the rows of confusion matrices from counts and pseudo-counts: the M-step, where the counts lie."""
+        return log_rows(self.counts, pseudo)
 
 
 class Prepared(Protocol):

@@ -1,0 +1,173 @@
+"""The loops of the CUDA engine in Triton: labels by task are gathered, tasks by worker and label are summed.
+
+A *row* holds the values of all states of the truth, `STRIDE` apart from the next; tables are float32, sums float64.
+A list is a range of an index array. A program takes a few lists at once and reads `AT_ONCE` members of each in a step,
+so that many rows are on their way at the same time. No sum depends on the order in which programs run: there are no
+atomic additions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import triton
+import triton.language as tl
+
+__all__ = ["share_votes", "sum_named", "sum_rows", "weigh_confusions", "weigh_votes"]
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def soften(
+    logits: Any, log_prior: Any, known: Any, state: Any, n_states: Any, per_class: Any, HAS_GOLD: tl.constexpr
+) -> tuple[Any, Any]:
+    """Posterior of a few tasks (rows of `logits`), and the log-likelihood of each.
+
+    Labels that no class allows teach nothing: the truth or the prior stands.
+    """
+    logits += log_prior
+    allowed = state < n_states
+    stands = log_prior + tl.zeros_like(logits)
+    if HAS_GOLD:
+        of_known = state // per_class == known
+        allowed = allowed & ((known < 0) | of_known)
+        stands = tl.where(known < 0, stands, tl.where(of_known & (state < n_states), 0.0, float("-inf")))
+    logits = tl.where(allowed, logits, float("-inf"))
+    highest = tl.max(logits, axis=1)
+    impossible = (highest == float("-inf"))[:, None]
+    weights = tl.exp(tl.where(impossible, stands, logits - tl.where(impossible, 0.0, highest[:, None])).to(tl.float32))
+    mass = tl.sum(weights, axis=1)
+    return weights / mass[:, None], highest + tl.log(mass.to(tl.float64))
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def keep(
+    belief: Any, likelihood: Any, task: Any, state: Any, posterior: Any, class_counts: Any, log_likelihood: Any,
+    n_tasks: Any, n_states: Any, STATES: tl.constexpr, STRIDE: tl.constexpr,
+) -> None:  # fmt: skip
+    """Store the posterior of a program's tasks, and their share of the sums over all tasks."""
+    there = task < n_tasks
+    tl.store(posterior + task[:, None] * STRIDE + state, belief, mask=there[:, None] & (state < STRIDE))
+    program = tl.program_id(0)
+    total = tl.sum(tl.where(there[:, None], belief, 0.0).to(tl.float64), axis=0)
+    tl.store(class_counts + program * STATES + tl.arange(0, STATES), total)
+    tl.store(log_likelihood + program, tl.sum(tl.where(there, likelihood, 0.0), axis=0))
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def weigh_confusions(
+    task_ptr: Any, cell: Any, table: Any, log_prior: Any, gold: Any, posterior: Any, class_counts: Any,
+    log_likelihood: Any, n_tasks: Any, n_states: Any, per_class: Any,
+    HAS_GOLD: tl.constexpr, STATES: tl.constexpr, STRIDE: tl.constexpr, LISTS: tl.constexpr, AT_ONCE: tl.constexpr,
+) -> None:  # fmt: skip
+    """Posterior of each task from the rows of its labels' cells (worker and label) in the table of log-probabilities."""
+    task = tl.program_id(0).to(tl.int64) * LISTS + tl.arange(0, LISTS)
+    first = tl.load(task_ptr + task, mask=task < n_tasks, other=0)
+    last = tl.load(task_ptr + task + 1, mask=task < n_tasks, other=0)
+    state = tl.arange(0, STATES)[None, :]
+    logits = tl.zeros((LISTS, STATES), tl.float64)
+    for step in range(0, tl.max(last - first), AT_ONCE):
+        at = first[:, None] + step + tl.arange(0, AT_ONCE)[None, :]
+        there = at < last[:, None]
+        row = tl.load(cell + at, mask=there, other=0).to(tl.int64)
+        where = row[:, :, None] * STRIDE + state[None, :, :]
+        values = tl.load(table + where, mask=there[:, :, None] & (state < STRIDE)[None, :, :], other=0.0)
+        logits += tl.sum(values.to(tl.float64), axis=1)
+    prior = tl.load(log_prior + state, mask=state < n_states, other=float("-inf"))
+    known = tl.load(gold + task, mask=task < n_tasks, other=-1)[:, None] if HAS_GOLD else -1
+    belief, likelihood = soften(logits, prior, known, state, n_states, per_class, HAS_GOLD)
+    keep(belief, likelihood, task, state, posterior, class_counts, log_likelihood, n_tasks, n_states, STATES, STRIDE)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def add_votes(
+    task_ptr: Any, cell: Any, bonus: Any, task: Any, state: Any, n_tasks: Any, n_classes: Any,
+    COUNT: tl.constexpr, STATES: tl.constexpr, LISTS: tl.constexpr, AT_ONCE: tl.constexpr,
+) -> Any:  # fmt: skip
+    """Sum for each task and class of the bonus of the labels that name it; of 1 for each with COUNT."""
+    first = tl.load(task_ptr + task, mask=task < n_tasks, other=0)
+    last = tl.load(task_ptr + task + 1, mask=task < n_tasks, other=0)
+    votes = tl.zeros((LISTS, STATES), tl.float64)
+    for step in range(0, tl.max(last - first), AT_ONCE):
+        at = first[:, None] + step + tl.arange(0, AT_ONCE)[None, :]
+        there = at < last[:, None]
+        row = tl.load(cell + at, mask=there, other=0)
+        value = tl.where(there, 1.0, 0.0) if COUNT else tl.load(bonus + row, mask=there, other=0.0)
+        named = (row % n_classes)[:, :, None] == state[None, :, :]
+        votes += tl.sum(tl.where(named, value.to(tl.float64)[:, :, None], 0.0), axis=1)
+    return votes
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def weigh_votes(
+    task_ptr: Any, cell: Any, bonus: Any, log_prior: Any, gold: Any, posterior: Any, class_counts: Any,
+    log_likelihood: Any, n_tasks: Any, n_classes: Any,
+    HAS_GOLD: tl.constexpr, STATES: tl.constexpr, STRIDE: tl.constexpr, LISTS: tl.constexpr, AT_ONCE: tl.constexpr,
+) -> None:  # fmt: skip
+    """Posterior of each task where a label speaks for the class that it names alone."""
+    task = tl.program_id(0).to(tl.int64) * LISTS + tl.arange(0, LISTS)
+    state = tl.arange(0, STATES)[None, :]
+    logits = add_votes(task_ptr, cell, bonus, task, state, n_tasks, n_classes, False, STATES, LISTS, AT_ONCE)
+    prior = tl.load(log_prior + state, mask=state < n_classes, other=float("-inf"))
+    known = tl.load(gold + task, mask=task < n_tasks, other=-1)[:, None] if HAS_GOLD else -1
+    belief, likelihood = soften(logits, prior, known, state, n_classes, 1, HAS_GOLD)
+    keep(belief, likelihood, task, state, posterior, class_counts, log_likelihood, n_tasks, n_classes, STATES, STRIDE)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def share_votes(
+    task_ptr: Any, cell: Any, otherwise: Any, gold: Any, posterior: Any, class_counts: Any,
+    log_likelihood: Any, n_tasks: Any, n_classes: Any,
+    HAS_GOLD: tl.constexpr, STATES: tl.constexpr, STRIDE: tl.constexpr, LISTS: tl.constexpr, AT_ONCE: tl.constexpr,
+) -> None:  # fmt: skip
+    """Share of each class in a task's labels; `otherwise` where it has none."""
+    task = tl.program_id(0).to(tl.int64) * LISTS + tl.arange(0, LISTS)
+    state = tl.arange(0, STATES)[None, :]
+    votes = add_votes(task_ptr, cell, otherwise, task, state, n_tasks, n_classes, True, STATES, LISTS, AT_ONCE)
+    total = tl.sum(votes, axis=1)[:, None]
+    silent = tl.load(otherwise + state, mask=state < n_classes, other=0.0) + tl.zeros_like(votes)
+    shares = tl.where(total > 0, votes / tl.maximum(total, 1.0), silent)
+    if HAS_GOLD:
+        known = tl.load(gold + task, mask=task < n_tasks, other=-1)[:, None]
+        shares = tl.where(known < 0, shares, tl.where(state == known, 1.0, 0.0))
+    nothing = tl.sum(votes, axis=1) * 0.0
+    keep(shares, nothing, task, state, posterior, class_counts, log_likelihood, n_tasks, n_classes, STATES, STRIDE)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def sum_rows(
+    start: Any, member: Any, rows: Any, out: Any, n_lists: Any,
+    INDIRECT: tl.constexpr, STATES: tl.constexpr, STRIDE: tl.constexpr, LISTS: tl.constexpr, AT_ONCE: tl.constexpr,
+) -> None:  # fmt: skip
+    """Sum of the rows of each list's members; without INDIRECT, of the rows that lie in the list's range."""
+    which = tl.program_id(0).to(tl.int64) * LISTS + tl.arange(0, LISTS)
+    first = tl.load(start + which, mask=which < n_lists, other=0)
+    last = tl.load(start + which + 1, mask=which < n_lists, other=0)
+    state = tl.arange(0, STATES)[None, :]
+    total = tl.zeros((LISTS, STATES), tl.float64)
+    for step in range(0, tl.max(last - first), AT_ONCE):
+        at = first[:, None] + step + tl.arange(0, AT_ONCE)[None, :]
+        there = at < last[:, None]
+        row = tl.load(member + at, mask=there, other=0).to(tl.int64) if INDIRECT else at.to(tl.int64)
+        where = row[:, :, None] * STRIDE + state[None, :, :]
+        values = tl.load(rows + where, mask=there[:, :, None] & (state < STRIDE)[None, :, :], other=0.0)
+        total += tl.sum(values.to(tl.float64), axis=1)
+    tl.store(out + which[:, None] * STRIDE + state, total, mask=(which < n_lists)[:, None] & (state < STRIDE))
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def sum_named(
+    start: Any, member: Any, column: Any, rows: Any, out: Any, n_lists: Any,
+    STRIDE: tl.constexpr, LISTS: tl.constexpr, AT_ONCE: tl.constexpr,
+) -> None:  # fmt: skip
+    """Sum of one column, the list's own, of the rows of its members."""
+    which = tl.program_id(0).to(tl.int64) * LISTS + tl.arange(0, LISTS)
+    first = tl.load(start + which, mask=which < n_lists, other=0)
+    last = tl.load(start + which + 1, mask=which < n_lists, other=0)
+    own = tl.load(column + which, mask=which < n_lists, other=0)[:, None]
+    total = tl.zeros((LISTS,), tl.float64)
+    for step in range(0, tl.max(last - first), AT_ONCE):
+        at = first[:, None] + step + tl.arange(0, AT_ONCE)[None, :]
+        there = at < last[:, None]
+        row = tl.load(member + at, mask=there, other=0).to(tl.int64)
+        total += tl.sum(tl.load(rows + row * STRIDE + own, mask=there, other=0.0).to(tl.float64), axis=1)
+    tl.store(out + which, total, mask=which < n_lists)

@@ -1,0 +1,154 @@
+"""The CUDA engine against NumPy: on a GPU where there is one, else in Triton's interpreter on the processor."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():  # read when the loops are decorated
+    os.environ["TRITON_INTERPRET"] = "1"
+pytest.importorskip("triton")
+
+from tests.engines.test_both_engines import crowd, gold_of
+
+from crowdwise.engines import cuda_engine, prepare
+from crowdwise.engines.cuda_engine import DeviceStatistics, DeviceTable
+from crowdwise.engines.numpy_engine import ENGINE as NUMPY
+from crowdwise.kernels import NO_GOLD
+from crowdwise.labels import CrowdLabels, InputError, engine_choice
+from crowdwise.labels.engine_choice import use_engine
+from crowdwise.registry import method
+from crowdwise.simulate import simulate_crowd
+
+if TYPE_CHECKING:
+    from crowdwise.engines import Statistics
+
+SINGLE = 3e-6  # tables and posteriors are float32
+
+
+@pytest.fixture(params=[1, 3], ids=["one device", "three devices"])
+def devices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """GPUs, or the processor taken for several of them."""
+    one = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+    monkeypatch.setattr(cuda_engine, "find_devices", lambda: [one] * request.param)
+    engine_choice.find_gpu_fault.cache_clear()
+    yield request.param
+    engine_choice.find_gpu_fault.cache_clear()
+
+
+@pytest.fixture(params=[2, 3, 11])
+def n_classes(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+def tables(n_workers: int, n_states: int, n_classes: int, seed: int = 0) -> tuple[Any, Any]:
+    """Log-probabilities of states and of labels, with classes and labels that cannot be."""
+    rng = np.random.default_rng(seed)
+    table = rng.dirichlet(np.ones(n_classes), (n_workers, n_states))
+    table[1, 0, :-1] = 0
+    table[2, :, 0] = 0  # a label that no class allows
+    with np.errstate(divide="ignore"):
+        return np.log(rng.dirichlet(np.ones(n_states))), np.log(table)
+
+
+def compare(found: Statistics, expected: Statistics) -> None:
+    np.testing.assert_allclose(found.log_likelihood, expected.log_likelihood, rtol=SINGLE)
+    np.testing.assert_allclose(found.class_counts, expected.class_counts, atol=100 * SINGLE)
+    np.testing.assert_allclose(found.counts, expected.counts, atol=100 * SINGLE)
+
+
+@pytest.mark.parametrize("with_gold", [False, True])
+def test_confusion_pass(devices: int, n_classes: int, with_gold: bool) -> None:
+    labels, gold = crowd(n_classes), gold_of(n_classes) if with_gold else NO_GOLD
+    plain, ours = NUMPY.lay_out(labels, None), cuda_engine.ENGINE.make_passes(cuda_engine.ENGINE.lay_out(labels, None))
+    for n_states in (n_classes, 3 * n_classes):
+        log_prior, table = tables(labels.n_workers, n_states, n_classes)
+        out, expected = np.empty((labels.n_tasks, n_states)), np.empty((labels.n_tasks, n_states))
+        compare(ours.e_step(log_prior, table, gold, out), plain.e_step(log_prior, table, gold, expected))
+        np.testing.assert_allclose(out, expected, atol=SINGLE)
+
+
+@pytest.mark.parametrize("with_gold", [False, True])
+def test_vote_pass(devices: int, n_classes: int, with_gold: bool) -> None:
+    labels, gold = crowd(n_classes), gold_of(n_classes) if with_gold else NO_GOLD
+    plain, ours = NUMPY.lay_out(labels, None), cuda_engine.ENGINE.make_passes(cuda_engine.ENGINE.lay_out(labels, None))
+    log_prior, _ = tables(labels.n_workers, n_classes, n_classes)
+    bonus = np.random.default_rng(1).normal(size=(labels.n_workers, n_classes))
+    out, expected = np.empty((labels.n_tasks, n_classes)), np.empty((labels.n_tasks, n_classes))
+    compare(ours.e_step_votes(log_prior, bonus, gold, out), plain.e_step_votes(log_prior, bonus, gold, expected))
+    np.testing.assert_allclose(out, expected, atol=SINGLE)
+    share = labels.class_shares
+    compare(ours.count_against_vote_shares(share, gold), plain.count_against_vote_shares(share, gold))
+
+
+def test_sums_of_given_values(devices: int, n_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where lists are cut in pieces."""
+    monkeypatch.setattr(cuda_engine, "LONGEST", 4)
+    labels = crowd(n_classes)
+    plain, ours = NUMPY.lay_out(labels, None), cuda_engine.ENGINE.make_passes(cuda_engine.ENGINE.lay_out(labels, None))
+    values = np.random.default_rng(2).dirichlet(np.ones(n_classes), labels.n_tasks)
+    compare(ours.accumulate(values), plain.accumulate(values))
+    for found, expected in zip(ours.posterior_variance(values), plain.posterior_variance(values), strict=True):
+        np.testing.assert_allclose(found, expected, atol=100 * SINGLE)
+    log_prior, _ = tables(labels.n_workers, n_classes, n_classes)
+    bonus = np.ones((labels.n_workers, n_classes))
+    compare(ours.e_step_votes(log_prior, bonus), plain.e_step_votes(log_prior, bonus))
+
+
+def test_m_step_stays_on_the_device(devices: int) -> None:
+    labels = crowd(3)
+    with use_engine("cuda"):
+        found = prepare(labels).count_against_vote_shares(labels.class_shares)
+    expected = NUMPY.lay_out(labels, None).count_against_vote_shares(labels.class_shares)
+    assert isinstance(found, DeviceStatistics)
+    for pseudo in (np.zeros((1, 3, 3)), np.full((1, 3, 3), 0.5), np.random.default_rng(0).random((12, 3, 3))):
+        rows = found.log_rows(pseudo)
+        assert isinstance(rows, DeviceTable)
+        assert rows.shape == (12, 3, 3)
+        np.testing.assert_allclose(np.asarray(rows), expected.log_rows(pseudo), rtol=SINGLE, atol=SINGLE)
+
+
+@pytest.mark.parametrize("devices", [2], indirect=True)
+@pytest.mark.parametrize("slug", ["dawid-skene", "one-coin", "mean-field", "ebcc"])
+def test_methods_on_the_device(devices: int, slug: str) -> None:
+    """Fits agree with the processor's to single precision, and twice on the device to the bit."""
+    labels = simulate_crowd(n_tasks=40, n_workers=6, n_classes=3, labels_per_task=4, random_state=3).labels
+    options = {"max_iter": 3, "tol": 0} | ({"n_subtypes": 2, "n_restarts": 1} if slug == "ebcc" else {})
+    fits = [method(slug).load()(engine=engine, **options).fit(labels) for engine in ("numpy", "cuda", "cuda")]
+    np.testing.assert_allclose(fits[1].posterior_, fits[0].posterior_, atol=1e-5)
+    np.testing.assert_allclose(fits[1].log_likelihood_, fits[0].log_likelihood_, rtol=1e-6)
+    np.testing.assert_array_equal(fits[1].posterior_, fits[2].posterior_)
+    np.testing.assert_array_equal(fits[1].confusion_, fits[2].confusion_)
+
+
+def test_no_gpu_falls_back_with_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_engine, "find_devices", list)
+    engine_choice.find_gpu_fault.cache_clear()
+    with pytest.warns(RuntimeWarning, match="'cuda' cannot run here .PyTorch sees no GPU"), use_engine("cuda"):
+        assert engine_choice.choose_pass_engine(100, 2) == "numpy"
+    engine_choice.find_gpu_fault.cache_clear()
+
+
+def test_auto_takes_the_gpu_for_many_labels_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_choice, "has_gpu_driver", lambda: True)
+    monkeypatch.setattr(engine_choice, "find_gpu_fault", lambda: "")
+    assert engine_choice.choose_pass_engine(10**6, 10) == "numba"
+    assert engine_choice.choose_pass_engine(10**8, 10) == "cuda"
+    monkeypatch.setattr(engine_choice, "has_gpu_driver", lambda: False)
+    assert engine_choice.choose_pass_engine(10**8, 10) == "numba"
+
+
+def test_out_of_memory_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(cuda_engine, "find_devices", lambda: [torch.device("cpu")])
+    monkeypatch.setattr(cuda_engine, "lay_out_part", refuse)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2**30, 8 * 2**30))
+    labels = CrowdLabels.from_codes([0, 1], [0, 0], [0, 1], tasks=2, workers=1, classes=2)
+    with pytest.raises(InputError, match=r"1\.0 of 8\.0 GiB are free.*'stream'"):
+        cuda_engine.ENGINE.lay_out(labels, None)
