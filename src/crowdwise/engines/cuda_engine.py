@@ -36,7 +36,7 @@ __all__ = ["ENGINE", "DeviceLabels", "lay_out_part"]
 TILE = 2048  # values that a program holds at once; see benchmarks/cuda_scale.py for others
 LONGEST = 2048  # members of a list beyond which it is cut in pieces, which other programs sum
 AT_ONCE = 8
-WARPS = 4
+OPTIONS = {"num_warps": 4, "enable_fp_fusion": True}
 
 
 @dataclass(frozen=True)
@@ -325,7 +325,7 @@ def _settings(states: int, stride: int, mean_length: float) -> dict[str, Any]:
     """How many lists a program takes, and how many members of each at once."""
     at_once = min(AT_ONCE, _padded(max(round(mean_length), 1)))
     lists = max(TILE // (states * at_once), 1)
-    return {"STATES": states, "STRIDE": stride, "LISTS": lists, "AT_ONCE": at_once, "num_warps": WARPS}
+    return {"STATES": states, "STRIDE": stride, "LISTS": lists, "AT_ONCE": at_once} | OPTIONS
 
 
 def _padded(number: int) -> int:

@@ -6,9 +6,8 @@ so that many rows are on their way at the same time. No sum depends on the order
 atomic additions.
 """
 
+# mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False, disallow-untyped-calls=False
 from __future__ import annotations
-
-from typing import Any
 
 import triton
 import triton.language as tl
@@ -16,10 +15,8 @@ import triton.language as tl
 __all__ = ["share_votes", "sum_named", "sum_rows", "weigh_confusions", "weigh_votes"]
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def soften(
-    logits: Any, log_prior: Any, known: Any, state: Any, n_states: Any, per_class: Any, HAS_GOLD: tl.constexpr
-) -> tuple[Any, Any]:
+@triton.jit
+def soften(logits, log_prior, known, state, n_states, per_class, HAS_GOLD: tl.constexpr):
     """Posterior of a few tasks (rows of `logits`), and the log-likelihood of each.
 
     Labels that no class allows teach nothing: the truth or the prior stands.
@@ -39,11 +36,20 @@ def soften(
     return weights / mass[:, None], highest + tl.log(mass.to(tl.float64))
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def keep(
-    belief: Any, likelihood: Any, task: Any, state: Any, posterior: Any, class_counts: Any, log_likelihood: Any,
-    n_tasks: Any, n_states: Any, STATES: tl.constexpr, STRIDE: tl.constexpr,
-) -> None:  # fmt: skip
+    belief,
+    likelihood,
+    task,
+    state,
+    posterior,
+    class_counts,
+    log_likelihood,
+    n_tasks,
+    n_states,
+    STATES: tl.constexpr,
+    STRIDE: tl.constexpr,
+):
     """Store the posterior of a program's tasks, and their share of the sums over all tasks."""
     there = task < n_tasks
     tl.store(posterior + task[:, None] * STRIDE + state, belief, mask=there[:, None] & (state < STRIDE))
@@ -53,12 +59,25 @@ def keep(
     tl.store(log_likelihood + program, tl.sum(tl.where(there, likelihood, 0.0), axis=0))
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def weigh_confusions(
-    task_ptr: Any, cell: Any, table: Any, log_prior: Any, gold: Any, posterior: Any, class_counts: Any,
-    log_likelihood: Any, n_tasks: Any, n_states: Any, per_class: Any,
-    HAS_GOLD: tl.constexpr, STATES: tl.constexpr, STRIDE: tl.constexpr, LISTS: tl.constexpr, AT_ONCE: tl.constexpr,
-) -> None:  # fmt: skip
+    task_ptr,
+    cell,
+    table,
+    log_prior,
+    gold,
+    posterior,
+    class_counts,
+    log_likelihood,
+    n_tasks,
+    n_states,
+    per_class,
+    HAS_GOLD: tl.constexpr,
+    STATES: tl.constexpr,
+    STRIDE: tl.constexpr,
+    LISTS: tl.constexpr,
+    AT_ONCE: tl.constexpr,
+):
     """Posterior of each task from the rows of its labels' cells (worker and label) in the table of log-probabilities."""
     task = tl.program_id(0).to(tl.int64) * LISTS + tl.arange(0, LISTS)
     first = tl.load(task_ptr + task, mask=task < n_tasks, other=0)
@@ -78,11 +97,20 @@ def weigh_confusions(
     keep(belief, likelihood, task, state, posterior, class_counts, log_likelihood, n_tasks, n_states, STATES, STRIDE)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def add_votes(
-    task_ptr: Any, cell: Any, bonus: Any, task: Any, state: Any, n_tasks: Any, n_classes: Any,
-    COUNT: tl.constexpr, STATES: tl.constexpr, LISTS: tl.constexpr, AT_ONCE: tl.constexpr,
-) -> Any:  # fmt: skip
+    task_ptr,
+    cell,
+    bonus,
+    task,
+    state,
+    n_tasks,
+    n_classes,
+    COUNT: tl.constexpr,
+    STATES: tl.constexpr,
+    LISTS: tl.constexpr,
+    AT_ONCE: tl.constexpr,
+):
     """Sum for each task and class of the bonus of the labels that name it; of 1 for each with COUNT."""
     first = tl.load(task_ptr + task, mask=task < n_tasks, other=0)
     last = tl.load(task_ptr + task + 1, mask=task < n_tasks, other=0)
@@ -97,12 +125,24 @@ def add_votes(
     return votes
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def weigh_votes(
-    task_ptr: Any, cell: Any, bonus: Any, log_prior: Any, gold: Any, posterior: Any, class_counts: Any,
-    log_likelihood: Any, n_tasks: Any, n_classes: Any,
-    HAS_GOLD: tl.constexpr, STATES: tl.constexpr, STRIDE: tl.constexpr, LISTS: tl.constexpr, AT_ONCE: tl.constexpr,
-) -> None:  # fmt: skip
+    task_ptr,
+    cell,
+    bonus,
+    log_prior,
+    gold,
+    posterior,
+    class_counts,
+    log_likelihood,
+    n_tasks,
+    n_classes,
+    HAS_GOLD: tl.constexpr,
+    STATES: tl.constexpr,
+    STRIDE: tl.constexpr,
+    LISTS: tl.constexpr,
+    AT_ONCE: tl.constexpr,
+):
     """Posterior of each task where a label speaks for the class that it names alone."""
     task = tl.program_id(0).to(tl.int64) * LISTS + tl.arange(0, LISTS)
     state = tl.arange(0, STATES)[None, :]
@@ -113,12 +153,23 @@ def weigh_votes(
     keep(belief, likelihood, task, state, posterior, class_counts, log_likelihood, n_tasks, n_classes, STATES, STRIDE)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def share_votes(
-    task_ptr: Any, cell: Any, otherwise: Any, gold: Any, posterior: Any, class_counts: Any,
-    log_likelihood: Any, n_tasks: Any, n_classes: Any,
-    HAS_GOLD: tl.constexpr, STATES: tl.constexpr, STRIDE: tl.constexpr, LISTS: tl.constexpr, AT_ONCE: tl.constexpr,
-) -> None:  # fmt: skip
+    task_ptr,
+    cell,
+    otherwise,
+    gold,
+    posterior,
+    class_counts,
+    log_likelihood,
+    n_tasks,
+    n_classes,
+    HAS_GOLD: tl.constexpr,
+    STATES: tl.constexpr,
+    STRIDE: tl.constexpr,
+    LISTS: tl.constexpr,
+    AT_ONCE: tl.constexpr,
+):
     """Share of each class in a task's labels; `otherwise` where it has none."""
     task = tl.program_id(0).to(tl.int64) * LISTS + tl.arange(0, LISTS)
     state = tl.arange(0, STATES)[None, :]
@@ -133,11 +184,19 @@ def share_votes(
     keep(shares, nothing, task, state, posterior, class_counts, log_likelihood, n_tasks, n_classes, STATES, STRIDE)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def sum_rows(
-    start: Any, member: Any, rows: Any, out: Any, n_lists: Any,
-    INDIRECT: tl.constexpr, STATES: tl.constexpr, STRIDE: tl.constexpr, LISTS: tl.constexpr, AT_ONCE: tl.constexpr,
-) -> None:  # fmt: skip
+    start,
+    member,
+    rows,
+    out,
+    n_lists,
+    INDIRECT: tl.constexpr,
+    STATES: tl.constexpr,
+    STRIDE: tl.constexpr,
+    LISTS: tl.constexpr,
+    AT_ONCE: tl.constexpr,
+):
     """Sum of the rows of each list's members; without INDIRECT, of the rows that lie in the list's range."""
     which = tl.program_id(0).to(tl.int64) * LISTS + tl.arange(0, LISTS)
     first = tl.load(start + which, mask=which < n_lists, other=0)
@@ -154,11 +213,18 @@ def sum_rows(
     tl.store(out + which[:, None] * STRIDE + state, total, mask=(which < n_lists)[:, None] & (state < STRIDE))
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def sum_named(
-    start: Any, member: Any, column: Any, rows: Any, out: Any, n_lists: Any,
-    STRIDE: tl.constexpr, LISTS: tl.constexpr, AT_ONCE: tl.constexpr,
-) -> None:  # fmt: skip
+    start,
+    member,
+    column,
+    rows,
+    out,
+    n_lists,
+    STRIDE: tl.constexpr,
+    LISTS: tl.constexpr,
+    AT_ONCE: tl.constexpr,
+):
     """Sum of one column, the list's own, of the rows of its members."""
     which = tl.program_id(0).to(tl.int64) * LISTS + tl.arange(0, LISTS)
     first = tl.load(start + which, mask=which < n_lists, other=0)
