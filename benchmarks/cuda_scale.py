@@ -69,10 +69,11 @@ def fit_one_coin(passes: CudaPasses, answers: Any) -> tuple[float, Any]:
     inside = 0.0
     for _ in range(ITERATIONS):
         accuracy = np.clip(correct / answers, 1e-6, 1 - 1e-6)
-        bonus = np.repeat((np.log(accuracy) - np.log((1 - accuracy) / (CLASSES - 1)))[:, None], CLASSES, axis=1)
+        odds = np.log(accuracy) - np.log((1 - accuracy) / (CLASSES - 1))
+        bonus = np.broadcast_to(odds[:, None], (odds.size, CLASSES))
         log_prior = np.log(found.class_counts / found.class_counts.sum())
         spent, found = seconds(lambda prior=log_prior, now=bonus: passes.e_step_votes(prior, now))
-        correct, inside = found.counts.sum(axis=1), inside + spent
+        correct, inside = found.sum_over_labels(), inside + spent
     return inside, passes._posterior(0, cuda_engine._stride(CLASSES))
 
 
@@ -86,15 +87,15 @@ def time_bare_loops(part: DeviceLabels, table: DeviceTable) -> dict[str, float]:
     out = torch.empty((n_lists, stride), device="cuda", dtype=torch.float64)
     found = {}
     for loop in ("by task", "by cell"):
-        for tile in (512, 1024, 2048, 4096):
-            for at_once in (2, 4, 8, 16):
+        for tile in (512, 1024, 2048):
+            for at_once in (2, 4, 8):
                 for warps in (2, 4, 8):
                     if tile < states * at_once:
                         continue
                     lists = tile // (states * at_once)
                     settings = {"STATES": states, "STRIDE": stride, "LISTS": lists, "AT_ONCE": at_once}
                     if loop == "by task":
-                        n_programs = -(-part.n_tasks // lists)
+                        n_programs = -(-part.n_tasks // (lists * cuda_engine.ROUNDS))
                         sums = (
                             torch.empty((n_programs, states), device="cuda", dtype=torch.float64),
                             torch.empty(n_programs, device="cuda", dtype=torch.float64),
@@ -103,7 +104,7 @@ def time_bare_loops(part: DeviceLabels, table: DeviceTable) -> dict[str, float]:
                         def launch() -> None:
                             triton_passes.weigh_confusions[(n_programs,)](
                                 part.task_ptr, part.cell, table.rows, prior, gold, posterior, *sums, part.n_tasks,
-                                CLASSES, 1, HAS_GOLD=False, num_warps=warps, **settings,
+                                CLASSES, 1, HAS_GOLD=False, num_warps=warps, ROUNDS=cuda_engine.ROUNDS, **settings,
                             )  # fmt: skip
                     else:
 

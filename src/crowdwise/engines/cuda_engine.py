@@ -2,10 +2,10 @@
 
 A pass reads the labels twice, never through atomic additions, so that two runs give the same bits. By task: the rows of
 the table for each label's *cell* (worker and label) are gathered and turned into the task's posterior. By cell: the
-posteriors of the cell's tasks are gathered and summed. Tables and posteriors are float32, sums are float64.
+posteriors of the cell's tasks are gathered and summed. Posteriors are float32, all else is float64.
 
-Cost of a label in a pass: two rows of 4 bytes a state, and two indices of 4 bytes; memory: 8 bytes a label, 4 a task
-and state, 12 a worker, state and class.
+Cost of a label in a pass: a row of 8 bytes a state, one of 4, and two indices of 4 bytes; memory: 8 bytes a label, 4 a
+task and state, 16 a worker, state and class.
 
 Several devices each hold a range of the tasks. Their sums are added in the order of the devices.
 """
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ENGINE", "DeviceLabels", "lay_out_part"]
 
-TILE = 2048  # values that a program holds at once; see benchmarks/cuda_scale.py for others
+TILE = 1024  # values that a program holds at once; benchmarks/cuda_scale.py tries others
 LONGEST = 2048  # members of a list beyond which it is cut in pieces, which other programs sum
-AT_ONCE = 8
+ROUNDS = 16  # times that a program takes tasks: there are sums for each program
 OPTIONS = {"num_warps": 4, "enable_fp_fusion": True}
 
 
@@ -115,10 +115,29 @@ class DeviceStatistics(Statistics):
         if pseudo.any():
             mass = mass + torch.tensor(pseudo, device=mass.device).transpose(1, 2)
         total = mass.sum(dim=1, keepdim=True)
-        rows = torch.zeros(self._rows.shape, dtype=torch.float32, device=mass.device)
+        rows = torch.zeros_like(self._rows)
         logs = rows.view(n_workers, n_classes, -1)[:, :, :n_states]
         logs.copy_(torch.where(total > 0, torch.log(mass / total), -float(np.log(n_classes))))
         return DeviceTable(rows, self._shape)
+
+
+class DeviceVotes(Statistics):
+    """Statistics of a vote model whose counts stay on the device until somebody reads them."""
+
+    def __init__(self, log_likelihood: float, class_counts: FloatArray, named: torch.Tensor) -> None:
+        for name, value in (("log_likelihood", log_likelihood), ("class_counts", class_counts), ("_named", named)):
+            object.__setattr__(self, name, value)
+
+    @cached_property
+    def counts(self) -> FloatArray:  # type: ignore[override]
+        """Expected answers (M, K) [worker, label]."""
+        host: FloatArray = self._named.cpu().numpy()
+        return host
+
+    def sum_over_labels(self) -> FloatArray:
+        """Expected right answers of each worker (M,)."""
+        host: FloatArray = self._named.sum(dim=1).cpu().numpy()
+        return host
 
 
 class CudaPasses:
@@ -140,7 +159,7 @@ class CudaPasses:
         def weigh(part: DeviceLabels, settings: dict[str, Any], *sums: torch.Tensor) -> None:
             prior, rows, known = _on(part, log_prior), table.to(part.device), _gold_of(part, gold)
             arguments = (part.task_ptr, part.cell, rows, prior, known, *sums, part.n_tasks)
-            grid = (-(-part.n_tasks // settings["LISTS"]),)
+            grid = (count_programs(part.n_tasks, settings),)
             per_class = n_states // self.n_classes
             passes.weigh_confusions[grid](*arguments, n_states, per_class, HAS_GOLD=gold.size > 0, **settings)
 
@@ -150,12 +169,14 @@ class CudaPasses:
         self, log_prior: FloatArray, bonus: FloatArray, gold: IntArray = NO_GOLD, out: FloatArray | None = None
     ) -> Statistics:
         """E-step and counts of a model whose label l speaks for class l alone."""
-        flat = np.ascontiguousarray(bonus, np.float32).reshape(-1)
+        by_worker = bonus.strides[1] == 0  # one value for all of a worker's labels
+        values = bonus[:, 0] if by_worker else np.ascontiguousarray(bonus).reshape(-1)
 
         def weigh(part: DeviceLabels, settings: dict[str, Any], *sums: torch.Tensor) -> None:
-            prior, values, known = _on(part, log_prior), _on(part, flat), _gold_of(part, gold)
-            arguments = (part.task_ptr, part.cell, values, prior, known, *sums, part.n_tasks)
-            grid = (-(-part.n_tasks // settings["LISTS"]),)
+            prior, known = _on(part, log_prior), _gold_of(part, gold)
+            arguments = (part.task_ptr, part.cell, _on(part, values), prior, known, *sums, part.n_tasks)
+            settings = settings | {"BY_WORKER": by_worker}
+            grid = (count_programs(part.n_tasks, settings),)
             passes.weigh_votes[grid](*arguments, self.n_classes, HAS_GOLD=gold.size > 0, **settings)
 
         return self._run(weigh, self.n_classes, out, self._sum_named)
@@ -178,7 +199,7 @@ class CudaPasses:
 
         def share(part: DeviceLabels, settings: dict[str, Any], *sums: torch.Tensor) -> None:
             arguments = (part.task_ptr, part.cell, _on(part, otherwise), _gold_of(part, gold), *sums, part.n_tasks)
-            grid = (-(-part.n_tasks // settings["LISTS"]),)
+            grid = (count_programs(part.n_tasks, settings),)
             passes.share_votes[grid](*arguments, self.n_classes, HAS_GOLD=gold.size > 0, **settings)
 
         return self._run(share, self.n_classes, None, self._sum_rows)
@@ -196,8 +217,8 @@ class CudaPasses:
             launched = []
             for number, part in enumerate(self.parts):
                 with _using(part.device):
-                    settings = _settings(states, stride, part.cell.numel() / max(part.n_tasks, 1))
-                    n_programs = -(-part.n_tasks // settings["LISTS"])
+                    settings = _task_settings(states, stride)
+                    n_programs = count_programs(part.n_tasks, settings)
                     posterior = self._posterior(number, stride)
                     double = {"dtype": torch.float64, "device": part.device}
                     sums = torch.empty((n_programs, states), **double), torch.empty(n_programs, **double)
@@ -215,7 +236,7 @@ class CudaPasses:
             for other in rows[1:]:
                 total += other.to(total.device)
         if sum_cells == self._sum_named:
-            return Statistics(log_likelihood, class_counts, total.cpu().numpy().reshape(self.n_workers, -1))
+            return DeviceVotes(log_likelihood, class_counts, total.view(self.n_workers, self.n_classes))
         return DeviceStatistics(log_likelihood, class_counts, total, (self.n_workers, n_states, self.n_classes))
 
     def _posterior(self, number: int, stride: int) -> torch.Tensor:
@@ -229,8 +250,8 @@ class CudaPasses:
     def _sum_rows(part: DeviceLabels, posterior: torch.Tensor, states: int, stride: int) -> torch.Tensor:
         lists, n_lists = part.lists, part.lists.start.numel() - 1
         sums = torch.empty((n_lists, stride), dtype=torch.float64, device=part.device)
-        settings = _settings(states, stride, part.cell.numel() / max(n_lists, 1))
-        grid = (-(-n_lists // settings["LISTS"]),)
+        settings = _cell_settings(states, stride, part.cell.numel() / max(n_lists, 1))
+        grid = (count_programs(n_lists, settings),)
         passes.sum_rows[grid](lists.start, part.task_by_cell, posterior, sums, n_lists, INDIRECT=True, **settings)
         return sums if lists.of_cell is None else _sum_pieces(lists.of_cell, sums, states)
 
@@ -238,9 +259,9 @@ class CudaPasses:
     def _sum_named(part: DeviceLabels, posterior: torch.Tensor, _: int, stride: int) -> torch.Tensor:
         lists, n_lists = part.lists, part.lists.start.numel() - 1
         sums = torch.empty((n_lists, 1), dtype=torch.float64, device=part.device)
-        settings = _settings(1, stride, part.cell.numel() / max(n_lists, 1))
+        settings = _cell_settings(1, stride, part.cell.numel() / max(n_lists, 1))
         del settings["STATES"]
-        grid = (-(-n_lists // settings["LISTS"]),)
+        grid = (count_programs(n_lists, settings),)
         passes.sum_named[grid](lists.start, part.task_by_cell, lists.column, posterior, sums, n_lists, **settings)
         return sums if lists.of_cell is None else _sum_pieces(lists.of_cell, sums, 1)
 
@@ -315,17 +336,28 @@ def cut_lists(start: torch.Tensor, n_classes: int, number: torch.dtype) -> Lists
 def _sum_pieces(of_cell: torch.Tensor, pieces: torch.Tensor, states: int) -> torch.Tensor:
     n_cells, stride = of_cell.numel() - 1, pieces.shape[1]
     sums = torch.empty((n_cells, stride), dtype=torch.float64, device=pieces.device)
-    settings = _settings(states, stride, 1.0)
-    grid = (-(-n_cells // settings["LISTS"]),)
+    settings = _cell_settings(states, stride, 1.0)
+    grid = (count_programs(n_cells, settings),)
     passes.sum_rows[grid](of_cell, of_cell, pieces, sums, n_cells, INDIRECT=False, **settings)
     return sums
 
 
-def _settings(states: int, stride: int, mean_length: float) -> dict[str, Any]:
-    """How many lists a program takes, and how many members of each at once."""
-    at_once = min(AT_ONCE, _padded(max(round(mean_length), 1)))
-    lists = max(TILE // (states * at_once), 1)
+def _task_settings(states: int, stride: int) -> dict[str, Any]:
+    """How many tasks a program takes at a time, and how many labels of each at once."""
+    lists = max(TILE // (2 * states), 1)
+    return {"STATES": states, "STRIDE": stride, "LISTS": lists, "AT_ONCE": 2, "ROUNDS": ROUNDS} | OPTIONS
+
+
+def _cell_settings(states: int, stride: int, mean_length: float) -> dict[str, Any]:
+    """How many lists of a cell's tasks a program takes, and how many tasks of each at once."""
+    at_once = min(8, _padded(max(round(mean_length), 1)))
+    lists = max(2 * TILE // (states * at_once), 1)
     return {"STATES": states, "STRIDE": stride, "LISTS": lists, "AT_ONCE": at_once} | OPTIONS
+
+
+def count_programs(n_lists: int, settings: dict[str, Any]) -> int:
+    """Programs that take all lists."""
+    return -(-n_lists // (settings["LISTS"] * settings.get("ROUNDS", 1)))
 
 
 def _padded(number: int) -> int:
@@ -349,7 +381,7 @@ def _gold_of(part: DeviceLabels, gold: IntArray) -> torch.Tensor:
 def _table_rows(log_table: FloatArray) -> torch.Tensor:
     """Log-probabilities (M, S, K) [worker, truth, label] as rows of each worker and label."""
     n_workers, n_states, n_classes = log_table.shape
-    rows = torch.zeros((n_workers * n_classes, _stride(n_states)))
+    rows = torch.zeros((n_workers * n_classes, _stride(n_states)), dtype=torch.float64)
     by_label = np.ascontiguousarray(log_table.transpose(0, 2, 1)).reshape(-1, n_states)
     rows[:, :n_states].copy_(torch.tensor(by_label))
     return rows

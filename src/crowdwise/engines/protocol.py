@@ -53,6 +53,11 @@ class Statistics:
         """Log of the rows of confusion matrices from counts and pseudo-counts: the M-step, where the counts lie."""
         return log_rows(self.counts, pseudo)
 
+    def sum_over_labels(self) -> FloatArray:
+        """Expected right answers of each worker (M,), from a pass of votes."""
+        correct: FloatArray = self.counts.sum(axis=1)
+        return correct
+
 
 class Prepared(Protocol):
     """Labels as an engine has laid them out, ready for passes. One thread at a time."""

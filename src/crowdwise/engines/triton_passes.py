@@ -1,6 +1,7 @@
 """The loops of the CUDA engine in Triton: labels by task are gathered, tasks by worker and label are summed.
 
-A *row* holds the values of all states of the truth, `STRIDE` apart from the next; tables are float32, sums float64.
+A *row* holds the values of all states of the truth, `STRIDE` apart from the next. Posteriors are float32, all else is
+float64.
 A list is a range of an index array. A program takes a few lists at once and reads `AT_ONCE` members of each in a step,
 so that many rows are on their way at the same time. No sum depends on the order in which programs run: there are no
 atomic additions.
@@ -31,86 +32,54 @@ def soften(logits, log_prior, known, state, n_states, per_class, HAS_GOLD: tl.co
     logits = tl.where(allowed, logits, float("-inf"))
     highest = tl.max(logits, axis=1)
     impossible = (highest == float("-inf"))[:, None]
-    weights = tl.exp(tl.where(impossible, stands, logits - tl.where(impossible, 0.0, highest[:, None])).to(tl.float32))
+    weights = tl.exp(tl.where(impossible, stands, logits - tl.where(impossible, 0.0, highest[:, None])))
     mass = tl.sum(weights, axis=1)
-    return weights / mass[:, None], highest + tl.log(mass.to(tl.float64))
+    return weights / mass[:, None], highest + tl.log(mass)
 
 
 @triton.jit
-def keep(
-    belief,
-    likelihood,
-    task,
-    state,
-    posterior,
-    class_counts,
-    log_likelihood,
-    n_tasks,
-    n_states,
-    STATES: tl.constexpr,
-    STRIDE: tl.constexpr,
-):
-    """Store the posterior of a program's tasks, and their share of the sums over all tasks."""
-    there = task < n_tasks
-    tl.store(posterior + task[:, None] * STRIDE + state, belief, mask=there[:, None] & (state < STRIDE))
-    program = tl.program_id(0)
-    total = tl.sum(tl.where(there[:, None], belief, 0.0).to(tl.float64), axis=0)
-    tl.store(class_counts + program * STATES + tl.arange(0, STATES), total)
-    tl.store(log_likelihood + program, tl.sum(tl.where(there, likelihood, 0.0), axis=0))
+def keep(belief, task, state, posterior, n_tasks, STRIDE: tl.constexpr):
+    """Store the posterior of a few tasks; its sum over them."""
+    there = (task < n_tasks)[:, None]
+    tl.store(posterior + task[:, None] * STRIDE + state, belief.to(tl.float32), mask=there & (state < STRIDE))
+    return tl.sum(tl.where(there, belief, 0.0), axis=0)
 
 
 @triton.jit
 def weigh_confusions(
-    task_ptr,
-    cell,
-    table,
-    log_prior,
-    gold,
-    posterior,
-    class_counts,
-    log_likelihood,
-    n_tasks,
-    n_states,
-    per_class,
-    HAS_GOLD: tl.constexpr,
-    STATES: tl.constexpr,
-    STRIDE: tl.constexpr,
-    LISTS: tl.constexpr,
-    AT_ONCE: tl.constexpr,
-):
-    """Posterior of each task from the rows of its labels' cells (worker and label) in the table of log-probabilities."""
-    task = tl.program_id(0).to(tl.int64) * LISTS + tl.arange(0, LISTS)
-    first = tl.load(task_ptr + task, mask=task < n_tasks, other=0)
-    last = tl.load(task_ptr + task + 1, mask=task < n_tasks, other=0)
+    task_ptr, cell, table, log_prior, gold, posterior, class_counts, log_likelihood, n_tasks, n_states, per_class,
+    HAS_GOLD: tl.constexpr, STATES: tl.constexpr, STRIDE: tl.constexpr,
+    LISTS: tl.constexpr, AT_ONCE: tl.constexpr, ROUNDS: tl.constexpr,
+):  # fmt: skip
+    """Posterior of each task from the rows of its labels' cells (worker and label) in the log-probabilities' table."""
     state = tl.arange(0, STATES)[None, :]
-    logits = tl.zeros((LISTS, STATES), tl.float64)
-    for step in range(0, tl.max(last - first), AT_ONCE):
-        at = first[:, None] + step + tl.arange(0, AT_ONCE)[None, :]
-        there = at < last[:, None]
-        row = tl.load(cell + at, mask=there, other=0).to(tl.int64)
-        where = row[:, :, None] * STRIDE + state[None, :, :]
-        values = tl.load(table + where, mask=there[:, :, None] & (state < STRIDE)[None, :, :], other=0.0)
-        logits += tl.sum(values.to(tl.float64), axis=1)
     prior = tl.load(log_prior + state, mask=state < n_states, other=float("-inf"))
-    known = tl.load(gold + task, mask=task < n_tasks, other=-1)[:, None] if HAS_GOLD else -1
-    belief, likelihood = soften(logits, prior, known, state, n_states, per_class, HAS_GOLD)
-    keep(belief, likelihood, task, state, posterior, class_counts, log_likelihood, n_tasks, n_states, STATES, STRIDE)
+    counted, likelihoods = tl.zeros((STATES,), tl.float64), tl.zeros((LISTS,), tl.float64)
+    for turn in range(ROUNDS):
+        task = (tl.program_id(0).to(tl.int64) * ROUNDS + turn) * LISTS + tl.arange(0, LISTS)
+        first = tl.load(task_ptr + task, mask=task < n_tasks, other=0)
+        last = tl.load(task_ptr + task + 1, mask=task < n_tasks, other=0)
+        logits = tl.zeros((LISTS, STATES), tl.float64)
+        for step in range(0, tl.max(last - first), AT_ONCE):
+            at = first[:, None] + step + tl.arange(0, AT_ONCE)[None, :]
+            there = at < last[:, None]
+            row = tl.load(cell + at, mask=there, other=0).to(tl.int64)
+            where = row[:, :, None] * STRIDE + state[None, :, :]
+            values = tl.load(table + where, mask=there[:, :, None] & (state < STRIDE)[None, :, :], other=0.0)
+            logits += tl.sum(values, axis=1)
+        known = tl.load(gold + task, mask=task < n_tasks, other=-1)[:, None] if HAS_GOLD else -1
+        belief, likelihood = soften(logits, prior, known, state, n_states, per_class, HAS_GOLD)
+        counted += keep(belief, task, state, posterior, n_tasks, STRIDE)
+        likelihoods += tl.where(task < n_tasks, likelihood, 0.0)
+    tl.store(class_counts + tl.program_id(0) * STATES + tl.arange(0, STATES), counted)
+    tl.store(log_likelihood + tl.program_id(0), tl.sum(likelihoods, axis=0))
 
 
 @triton.jit
 def add_votes(
-    task_ptr,
-    cell,
-    bonus,
-    task,
-    state,
-    n_tasks,
-    n_classes,
-    COUNT: tl.constexpr,
-    STATES: tl.constexpr,
-    LISTS: tl.constexpr,
-    AT_ONCE: tl.constexpr,
-):
+    task_ptr, cell, bonus, task, state, n_tasks, n_classes,
+    COUNT: tl.constexpr, BY_WORKER: tl.constexpr, STATES: tl.constexpr, LISTS: tl.constexpr, AT_ONCE: tl.constexpr,
+):  # fmt: skip
     """Sum for each task and class of the bonus of the labels that name it; of 1 for each with COUNT."""
     first = tl.load(task_ptr + task, mask=task < n_tasks, other=0)
     last = tl.load(task_ptr + task + 1, mask=task < n_tasks, other=0)
@@ -119,69 +88,61 @@ def add_votes(
         at = first[:, None] + step + tl.arange(0, AT_ONCE)[None, :]
         there = at < last[:, None]
         row = tl.load(cell + at, mask=there, other=0)
-        value = tl.where(there, 1.0, 0.0) if COUNT else tl.load(bonus + row, mask=there, other=0.0)
         named = (row % n_classes)[:, :, None] == state[None, :, :]
-        votes += tl.sum(tl.where(named, value.to(tl.float64)[:, :, None], 0.0), axis=1)
+        if COUNT:
+            value = tl.where(there, 1.0, 0.0).to(tl.float64)
+        else:
+            value = tl.load(bonus + (row // n_classes if BY_WORKER else row), mask=there, other=0.0)
+        votes += tl.sum(tl.where(named, value[:, :, None], 0.0), axis=1)
     return votes
 
 
 @triton.jit
 def weigh_votes(
-    task_ptr,
-    cell,
-    bonus,
-    log_prior,
-    gold,
-    posterior,
-    class_counts,
-    log_likelihood,
-    n_tasks,
-    n_classes,
-    HAS_GOLD: tl.constexpr,
-    STATES: tl.constexpr,
-    STRIDE: tl.constexpr,
-    LISTS: tl.constexpr,
-    AT_ONCE: tl.constexpr,
-):
+    task_ptr, cell, bonus, log_prior, gold, posterior, class_counts, log_likelihood, n_tasks, n_classes,
+    HAS_GOLD: tl.constexpr, BY_WORKER: tl.constexpr, STATES: tl.constexpr, STRIDE: tl.constexpr,
+    LISTS: tl.constexpr, AT_ONCE: tl.constexpr, ROUNDS: tl.constexpr,
+):  # fmt: skip
     """Posterior of each task where a label speaks for the class that it names alone."""
-    task = tl.program_id(0).to(tl.int64) * LISTS + tl.arange(0, LISTS)
     state = tl.arange(0, STATES)[None, :]
-    logits = add_votes(task_ptr, cell, bonus, task, state, n_tasks, n_classes, False, STATES, LISTS, AT_ONCE)
     prior = tl.load(log_prior + state, mask=state < n_classes, other=float("-inf"))
-    known = tl.load(gold + task, mask=task < n_tasks, other=-1)[:, None] if HAS_GOLD else -1
-    belief, likelihood = soften(logits, prior, known, state, n_classes, 1, HAS_GOLD)
-    keep(belief, likelihood, task, state, posterior, class_counts, log_likelihood, n_tasks, n_classes, STATES, STRIDE)
+    counted, likelihoods = tl.zeros((STATES,), tl.float64), tl.zeros((LISTS,), tl.float64)
+    for turn in range(ROUNDS):
+        task = (tl.program_id(0).to(tl.int64) * ROUNDS + turn) * LISTS + tl.arange(0, LISTS)
+        logits = add_votes(
+            task_ptr, cell, bonus, task, state, n_tasks, n_classes, False, BY_WORKER, STATES, LISTS, AT_ONCE
+        )
+        known = tl.load(gold + task, mask=task < n_tasks, other=-1)[:, None] if HAS_GOLD else -1
+        belief, likelihood = soften(logits, prior, known, state, n_classes, 1, HAS_GOLD)
+        counted += keep(belief, task, state, posterior, n_tasks, STRIDE)
+        likelihoods += tl.where(task < n_tasks, likelihood, 0.0)
+    tl.store(class_counts + tl.program_id(0) * STATES + tl.arange(0, STATES), counted)
+    tl.store(log_likelihood + tl.program_id(0), tl.sum(likelihoods, axis=0))
 
 
 @triton.jit
 def share_votes(
-    task_ptr,
-    cell,
-    otherwise,
-    gold,
-    posterior,
-    class_counts,
-    log_likelihood,
-    n_tasks,
-    n_classes,
-    HAS_GOLD: tl.constexpr,
-    STATES: tl.constexpr,
-    STRIDE: tl.constexpr,
-    LISTS: tl.constexpr,
-    AT_ONCE: tl.constexpr,
-):
+    task_ptr, cell, otherwise, gold, posterior, class_counts, log_likelihood, n_tasks, n_classes,
+    HAS_GOLD: tl.constexpr, STATES: tl.constexpr, STRIDE: tl.constexpr,
+    LISTS: tl.constexpr, AT_ONCE: tl.constexpr, ROUNDS: tl.constexpr,
+):  # fmt: skip
     """Share of each class in a task's labels; `otherwise` where it has none."""
-    task = tl.program_id(0).to(tl.int64) * LISTS + tl.arange(0, LISTS)
     state = tl.arange(0, STATES)[None, :]
-    votes = add_votes(task_ptr, cell, otherwise, task, state, n_tasks, n_classes, True, STATES, LISTS, AT_ONCE)
-    total = tl.sum(votes, axis=1)[:, None]
-    silent = tl.load(otherwise + state, mask=state < n_classes, other=0.0) + tl.zeros_like(votes)
-    shares = tl.where(total > 0, votes / tl.maximum(total, 1.0), silent)
-    if HAS_GOLD:
-        known = tl.load(gold + task, mask=task < n_tasks, other=-1)[:, None]
-        shares = tl.where(known < 0, shares, tl.where(state == known, 1.0, 0.0))
-    nothing = tl.sum(votes, axis=1) * 0.0
-    keep(shares, nothing, task, state, posterior, class_counts, log_likelihood, n_tasks, n_classes, STATES, STRIDE)
+    silent = tl.load(otherwise + state, mask=state < n_classes, other=0.0)
+    counted = tl.zeros((STATES,), tl.float64)
+    for turn in range(ROUNDS):
+        task = (tl.program_id(0).to(tl.int64) * ROUNDS + turn) * LISTS + tl.arange(0, LISTS)
+        votes = add_votes(
+            task_ptr, cell, otherwise, task, state, n_tasks, n_classes, True, False, STATES, LISTS, AT_ONCE
+        )
+        total = tl.sum(votes, axis=1)[:, None]
+        shares = tl.where(total > 0, votes / tl.maximum(total, 1.0), silent + tl.zeros_like(votes))
+        if HAS_GOLD:
+            known = tl.load(gold + task, mask=task < n_tasks, other=-1)[:, None]
+            shares = tl.where(known < 0, shares, tl.where(state == known, 1.0, 0.0))
+        counted += keep(shares, task, state, posterior, n_tasks, STRIDE)
+    tl.store(class_counts + tl.program_id(0) * STATES + tl.arange(0, STATES), counted)
+    tl.store(log_likelihood + tl.program_id(0), 0.0)
 
 
 @triton.jit
