@@ -79,7 +79,7 @@ def fit_one_coin(passes: CudaPasses, answers: Any) -> tuple[float, Any]:
 
 def time_bare_loops(part: DeviceLabels, table: DeviceTable) -> dict[str, float]:
     """Seconds for as many launches of the two loops as a fit has iterations, by settings."""
-    posterior = torch.empty((part.n_tasks, cuda_engine._stride(CLASSES)), device="cuda")
+    posterior = torch.empty((part.n_tasks, cuda_engine._stride(CLASSES)), device="cuda", dtype=torch.float64)
     prior = torch.full((CLASSES,), -float(np.log(CLASSES)), device="cuda", dtype=torch.float64)
     gold = torch.zeros(1, device="cuda", dtype=torch.int32)
     states, stride = cuda_engine._padded(CLASSES), cuda_engine._stride(CLASSES)
@@ -87,7 +87,7 @@ def time_bare_loops(part: DeviceLabels, table: DeviceTable) -> dict[str, float]:
     out = torch.empty((n_lists, stride), device="cuda", dtype=torch.float64)
     found = {}
     for loop in ("by task", "by cell"):
-        for tile in (512, 1024, 2048):
+        for tile in (256, 512, 1024, 2048):
             for at_once in (2, 4, 8):
                 for warps in (2, 4, 8):
                     if tile < states * at_once:
@@ -184,7 +184,7 @@ def main() -> None:
             else:
                 answers = torch.bincount(arrays[1], minlength=arrays[3]).cpu().numpy().clip(1)
                 total, (inside, posterior) = seconds(lambda now=passes: fit_one_coin(now, answers))
-            bits = posterior.view(torch.int32)[:, :CLASSES].to(torch.int64)
+            bits = posterior.view(torch.int64)[:, :CLASSES]
             digests.append(int((bits * torch.arange(1, CLASSES + 1, device="cuda")).sum()))
             report[name] = {"layout": laid_out, "passes": inside, "fit": laid_out + total}
             del posterior, bits

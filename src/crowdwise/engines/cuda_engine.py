@@ -2,10 +2,11 @@
 
 A pass reads the labels twice, never through atomic additions, so that two runs give the same bits. By task: the rows of
 the table for each label's *cell* (worker and label) are gathered and turned into the task's posterior. By cell: the
-posteriors of the cell's tasks are gathered and summed. Posteriors are float32, all else is float64.
+posteriors of the cell's tasks are gathered and summed. All is float64: the results are those of the processor, but for
+the order of sums.
 
-Cost of a label in a pass: a row of 8 bytes a state, one of 4, and two indices of 4 bytes; memory: 8 bytes a label, 4 a
-task and state, 16 a worker, state and class.
+Cost of a label in a pass: two rows of 8 bytes a state, and two indices of 4 bytes; memory: 8 bytes a label, 8 a task and
+state, 16 a worker, state and class.
 
 Several devices each hold a range of the tasks. Their sums are added in the order of the devices.
 """
@@ -36,7 +37,7 @@ __all__ = ["ENGINE", "DeviceLabels", "lay_out_part"]
 TILE = 1024  # values that a program holds at once; benchmarks/cuda_scale.py tries others
 LONGEST = 2048  # members of a list beyond which it is cut in pieces, which other programs sum
 ROUNDS = 16  # times that a program takes tasks: there are sums for each program
-OPTIONS = {"num_warps": 4, "enable_fp_fusion": True}
+OPTIONS = {"num_warps": 2, "enable_fp_fusion": True}
 
 
 @dataclass(frozen=True)
@@ -243,7 +244,9 @@ class CudaPasses:
         """Memory of a part's posterior, the same at every pass."""
         if (number, stride) not in self._posteriors:
             part = self.parts[number]
-            self._posteriors[number, stride] = torch.empty((part.n_tasks, stride), device=part.device)
+            self._posteriors[number, stride] = torch.empty(
+                (part.n_tasks, stride), dtype=torch.float64, device=part.device
+            )
         return self._posteriors[number, stride]
 
     @staticmethod
@@ -344,8 +347,8 @@ def _sum_pieces(of_cell: torch.Tensor, pieces: torch.Tensor, states: int) -> tor
 
 def _task_settings(states: int, stride: int) -> dict[str, Any]:
     """How many tasks a program takes at a time, and how many labels of each at once."""
-    lists = max(TILE // (2 * states), 1)
-    return {"STATES": states, "STRIDE": stride, "LISTS": lists, "AT_ONCE": 2, "ROUNDS": ROUNDS} | OPTIONS
+    lists = max(TILE // (8 * states), 1)
+    return {"STATES": states, "STRIDE": stride, "LISTS": lists, "AT_ONCE": 8, "ROUNDS": ROUNDS} | OPTIONS
 
 
 def _cell_settings(states: int, stride: int, mean_length: float) -> dict[str, Any]:
@@ -366,7 +369,7 @@ def _padded(number: int) -> int:
 
 def _stride(n_states: int) -> int:
     """Values from one row to the next: a row shares no 32 bytes of memory with another that it need not."""
-    return _padded(n_states) if n_states <= 8 else -(-n_states // 8) * 8
+    return _padded(n_states) if n_states <= 4 else -(-n_states // 4) * 4
 
 
 def _on(part: DeviceLabels, values: FloatArray) -> torch.Tensor:

@@ -1,7 +1,6 @@
 """The loops of the CUDA engine in Triton: labels by task are gathered, tasks by worker and label are summed.
 
-A *row* holds the values of all states of the truth, `STRIDE` apart from the next. Posteriors are float32, all else is
-float64.
+A *row* holds the values of all states of the truth, `STRIDE` apart from the next.
 A list is a range of an index array. A program takes a few lists at once and reads `AT_ONCE` members of each in a step,
 so that many rows are on their way at the same time. No sum depends on the order in which programs run: there are no
 atomic additions.
@@ -41,7 +40,7 @@ def soften(logits, log_prior, known, state, n_states, per_class, HAS_GOLD: tl.co
 def keep(belief, task, state, posterior, n_tasks, STRIDE: tl.constexpr):
     """Store the posterior of a few tasks; its sum over them."""
     there = (task < n_tasks)[:, None]
-    tl.store(posterior + task[:, None] * STRIDE + state, belief.to(tl.float32), mask=there & (state < STRIDE))
+    tl.store(posterior + task[:, None] * STRIDE + state, belief, mask=there & (state < STRIDE))
     return tl.sum(tl.where(there, belief, 0.0), axis=0)
 
 
@@ -77,7 +76,7 @@ def weigh_confusions(
 
 @triton.jit
 def add_votes(
-    task_ptr, cell, bonus, task, state, n_tasks, n_classes,
+    task_ptr, cell, bonus, task, state, n_tasks, CLASSES: tl.constexpr,
     COUNT: tl.constexpr, BY_WORKER: tl.constexpr, STATES: tl.constexpr, LISTS: tl.constexpr, AT_ONCE: tl.constexpr,
 ):  # fmt: skip
     """Sum for each task and class of the bonus of the labels that name it; of 1 for each with COUNT."""
@@ -88,32 +87,32 @@ def add_votes(
         at = first[:, None] + step + tl.arange(0, AT_ONCE)[None, :]
         there = at < last[:, None]
         row = tl.load(cell + at, mask=there, other=0)
-        named = (row % n_classes)[:, :, None] == state[None, :, :]
+        named = (row % CLASSES)[:, :, None] == state[None, :, :]
         if COUNT:
             value = tl.where(there, 1.0, 0.0).to(tl.float64)
         else:
-            value = tl.load(bonus + (row // n_classes if BY_WORKER else row), mask=there, other=0.0)
+            value = tl.load(bonus + (row // CLASSES if BY_WORKER else row), mask=there, other=0.0)
         votes += tl.sum(tl.where(named, value[:, :, None], 0.0), axis=1)
     return votes
 
 
 @triton.jit
 def weigh_votes(
-    task_ptr, cell, bonus, log_prior, gold, posterior, class_counts, log_likelihood, n_tasks, n_classes,
+    task_ptr, cell, bonus, log_prior, gold, posterior, class_counts, log_likelihood, n_tasks, CLASSES: tl.constexpr,
     HAS_GOLD: tl.constexpr, BY_WORKER: tl.constexpr, STATES: tl.constexpr, STRIDE: tl.constexpr,
     LISTS: tl.constexpr, AT_ONCE: tl.constexpr, ROUNDS: tl.constexpr,
 ):  # fmt: skip
     """Posterior of each task where a label speaks for the class that it names alone."""
     state = tl.arange(0, STATES)[None, :]
-    prior = tl.load(log_prior + state, mask=state < n_classes, other=float("-inf"))
+    prior = tl.load(log_prior + state, mask=state < CLASSES, other=float("-inf"))
     counted, likelihoods = tl.zeros((STATES,), tl.float64), tl.zeros((LISTS,), tl.float64)
     for turn in range(ROUNDS):
         task = (tl.program_id(0).to(tl.int64) * ROUNDS + turn) * LISTS + tl.arange(0, LISTS)
         logits = add_votes(
-            task_ptr, cell, bonus, task, state, n_tasks, n_classes, False, BY_WORKER, STATES, LISTS, AT_ONCE
+            task_ptr, cell, bonus, task, state, n_tasks, CLASSES, False, BY_WORKER, STATES, LISTS, AT_ONCE
         )
         known = tl.load(gold + task, mask=task < n_tasks, other=-1)[:, None] if HAS_GOLD else -1
-        belief, likelihood = soften(logits, prior, known, state, n_classes, 1, HAS_GOLD)
+        belief, likelihood = soften(logits, prior, known, state, CLASSES, 1, HAS_GOLD)
         counted += keep(belief, task, state, posterior, n_tasks, STRIDE)
         likelihoods += tl.where(task < n_tasks, likelihood, 0.0)
     tl.store(class_counts + tl.program_id(0) * STATES + tl.arange(0, STATES), counted)
@@ -122,19 +121,17 @@ def weigh_votes(
 
 @triton.jit
 def share_votes(
-    task_ptr, cell, otherwise, gold, posterior, class_counts, log_likelihood, n_tasks, n_classes,
+    task_ptr, cell, otherwise, gold, posterior, class_counts, log_likelihood, n_tasks, CLASSES: tl.constexpr,
     HAS_GOLD: tl.constexpr, STATES: tl.constexpr, STRIDE: tl.constexpr,
     LISTS: tl.constexpr, AT_ONCE: tl.constexpr, ROUNDS: tl.constexpr,
 ):  # fmt: skip
     """Share of each class in a task's labels; `otherwise` where it has none."""
     state = tl.arange(0, STATES)[None, :]
-    silent = tl.load(otherwise + state, mask=state < n_classes, other=0.0)
+    silent = tl.load(otherwise + state, mask=state < CLASSES, other=0.0)
     counted = tl.zeros((STATES,), tl.float64)
     for turn in range(ROUNDS):
         task = (tl.program_id(0).to(tl.int64) * ROUNDS + turn) * LISTS + tl.arange(0, LISTS)
-        votes = add_votes(
-            task_ptr, cell, otherwise, task, state, n_tasks, n_classes, True, False, STATES, LISTS, AT_ONCE
-        )
+        votes = add_votes(task_ptr, cell, otherwise, task, state, n_tasks, CLASSES, True, False, STATES, LISTS, AT_ONCE)
         total = tl.sum(votes, axis=1)[:, None]
         shares = tl.where(total > 0, votes / tl.maximum(total, 1.0), silent + tl.zeros_like(votes))
         if HAS_GOLD:
@@ -170,7 +167,7 @@ def sum_rows(
         row = tl.load(member + at, mask=there, other=0).to(tl.int64) if INDIRECT else at.to(tl.int64)
         where = row[:, :, None] * STRIDE + state[None, :, :]
         values = tl.load(rows + where, mask=there[:, :, None] & (state < STRIDE)[None, :, :], other=0.0)
-        total += tl.sum(values.to(tl.float64), axis=1)
+        total += tl.sum(values, axis=1)
     tl.store(out + which[:, None] * STRIDE + state, total, mask=(which < n_lists)[:, None] & (state < STRIDE))
 
 
@@ -196,5 +193,5 @@ def sum_named(
         at = first[:, None] + step + tl.arange(0, AT_ONCE)[None, :]
         there = at < last[:, None]
         row = tl.load(member + at, mask=there, other=0).to(tl.int64)
-        total += tl.sum(tl.load(rows + row * STRIDE + own, mask=there, other=0.0).to(tl.float64), axis=1)
+        total += tl.sum(tl.load(rows + row * STRIDE + own, mask=there, other=0.0), axis=1)
     tl.store(out + which, total, mask=which < n_lists)
