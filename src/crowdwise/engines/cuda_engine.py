@@ -164,7 +164,7 @@ class CudaPasses:
             per_class = n_states // self.n_classes
             passes.weigh_confusions[grid](*arguments, n_states, per_class, HAS_GOLD=gold.size > 0, **settings)
 
-        return self._run(weigh, n_states, out, self._sum_rows)
+        return self._run(weigh, n_states, out, self._sum_rows, rows=True)
 
     def e_step_votes(
         self, log_prior: FloatArray, bonus: FloatArray, gold: IntArray = NO_GOLD, out: FloatArray | None = None
@@ -210,15 +210,17 @@ class CudaPasses:
         counts = self.accumulate(posterior * (1 - posterior)).counts
         return counts.sum(axis=2), np.ascontiguousarray(np.einsum("wkk->wk", counts))
 
-    def _run(self, weigh: Callable[..., None], n_states: int, out: FloatArray | None, sum_cells: Any) -> Any:
+    def _run(
+        self, weigh: Callable[..., None], n_states: int, out: FloatArray | None, sum_cells: Any, *, rows: bool = False
+    ) -> Any:
         """Make each part's posterior, then the sums over its cells; and add the parts."""
         states, stride = _padded(n_states), _stride(n_states)
-        class_counts, log_likelihood, rows = np.zeros(n_states), 0.0, []
+        class_counts, log_likelihood, by_part = np.zeros(n_states), 0.0, []
         with _explain_memory(self.n_tasks):
             launched = []
             for number, part in enumerate(self.parts):
                 with _using(part.device):
-                    settings = _task_settings(states, stride)
+                    settings = _task_settings(states, stride, rows=rows)
                     n_programs = count_programs(part.n_tasks, settings)
                     posterior = self._posterior(number, stride)
                     double = {"dtype": torch.float64, "device": part.device}
@@ -226,15 +228,15 @@ class CudaPasses:
                     if part.n_tasks:
                         weigh(part, settings, posterior, *sums)
                     launched.append((part, posterior, sums))
-                    rows.append(sum_cells(part, posterior, states, stride))
+                    by_part.append(sum_cells(part, posterior, states, stride))
             for part, posterior, sums in launched:
                 class_counts += sums[0].sum(dim=0)[:n_states].cpu().numpy()
                 log_likelihood += float(sums[1].sum())
                 if out is not None:
                     own = out[part.first_task : part.first_task + part.n_tasks]
                     own[:] = posterior[:, :n_states].cpu().numpy()
-            total = rows[0]
-            for other in rows[1:]:
+            total = by_part[0]
+            for other in by_part[1:]:
                 total += other.to(total.device)
         if sum_cells == self._sum_named:
             return DeviceVotes(log_likelihood, class_counts, total.view(self.n_workers, self.n_classes))
@@ -345,10 +347,12 @@ def _sum_pieces(of_cell: torch.Tensor, pieces: torch.Tensor, states: int) -> tor
     return sums
 
 
-def _task_settings(states: int, stride: int) -> dict[str, Any]:
+def _task_settings(states: int, stride: int, *, rows: bool) -> dict[str, Any]:
     """How many tasks a program takes at a time, and how many labels of each at once."""
-    lists = max(TILE // (8 * states), 1)
-    return {"STATES": states, "STRIDE": stride, "LISTS": lists, "AT_ONCE": 8, "ROUNDS": ROUNDS} | OPTIONS
+    at_once = 8 if rows else 1
+    lists = max(TILE // (at_once * states), 1)
+    settings = {"STATES": states, "STRIDE": stride, "LISTS": lists, "ROUNDS": ROUNDS} | OPTIONS
+    return settings | {"AT_ONCE": at_once} if rows else settings
 
 
 def _cell_settings(states: int, stride: int, mean_length: float) -> dict[str, Any]:
@@ -368,8 +372,8 @@ def _padded(number: int) -> int:
 
 
 def _stride(n_states: int) -> int:
-    """Values from one row to the next: a row shares no 32 bytes of memory with another that it need not."""
-    return _padded(n_states) if n_states <= 4 else -(-n_states // 4) * 4
+    """Values from one row to the next: a row starts at a multiple of 64 bytes, or fits in them."""
+    return _padded(n_states) if n_states <= 8 else -(-n_states // 8) * 8
 
 
 def _on(part: DeviceLabels, values: FloatArray) -> torch.Tensor:

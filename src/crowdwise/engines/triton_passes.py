@@ -77,22 +77,22 @@ def weigh_confusions(
 @triton.jit
 def add_votes(
     task_ptr, cell, bonus, task, state, n_tasks, CLASSES: tl.constexpr,
-    COUNT: tl.constexpr, BY_WORKER: tl.constexpr, STATES: tl.constexpr, LISTS: tl.constexpr, AT_ONCE: tl.constexpr,
+    COUNT: tl.constexpr, BY_WORKER: tl.constexpr, STATES: tl.constexpr, LISTS: tl.constexpr,
 ):  # fmt: skip
     """Sum for each task and class of the bonus of the labels that name it; of 1 for each with COUNT."""
     first = tl.load(task_ptr + task, mask=task < n_tasks, other=0)
     last = tl.load(task_ptr + task + 1, mask=task < n_tasks, other=0)
     votes = tl.zeros((LISTS, STATES), tl.float64)
-    for step in range(0, tl.max(last - first), AT_ONCE):
-        at = first[:, None] + step + tl.arange(0, AT_ONCE)[None, :]
-        there = at < last[:, None]
-        row = tl.load(cell + at, mask=there, other=0)
-        named = (row % CLASSES)[:, :, None] == state[None, :, :]
+    for step in range(0, tl.max(last - first)):
+        there = first + step < last
+        row = tl.load(cell + first + step, mask=there, other=0)
         if COUNT:
             value = tl.where(there, 1.0, 0.0).to(tl.float64)
+        elif BY_WORKER:
+            value = tl.load(bonus + row // CLASSES, mask=there, other=0.0)
         else:
-            value = tl.load(bonus + (row // CLASSES if BY_WORKER else row), mask=there, other=0.0)
-        votes += tl.sum(tl.where(named, value[:, :, None], 0.0), axis=1)
+            value = tl.load(bonus + row, mask=there, other=0.0)
+        votes += tl.where((row % CLASSES)[:, None] == state, value[:, None], 0.0)
     return votes
 
 
@@ -100,7 +100,7 @@ def add_votes(
 def weigh_votes(
     task_ptr, cell, bonus, log_prior, gold, posterior, class_counts, log_likelihood, n_tasks, CLASSES: tl.constexpr,
     HAS_GOLD: tl.constexpr, BY_WORKER: tl.constexpr, STATES: tl.constexpr, STRIDE: tl.constexpr,
-    LISTS: tl.constexpr, AT_ONCE: tl.constexpr, ROUNDS: tl.constexpr,
+    LISTS: tl.constexpr, ROUNDS: tl.constexpr,
 ):  # fmt: skip
     """Posterior of each task where a label speaks for the class that it names alone."""
     state = tl.arange(0, STATES)[None, :]
@@ -108,9 +108,7 @@ def weigh_votes(
     counted, likelihoods = tl.zeros((STATES,), tl.float64), tl.zeros((LISTS,), tl.float64)
     for turn in range(ROUNDS):
         task = (tl.program_id(0).to(tl.int64) * ROUNDS + turn) * LISTS + tl.arange(0, LISTS)
-        logits = add_votes(
-            task_ptr, cell, bonus, task, state, n_tasks, CLASSES, False, BY_WORKER, STATES, LISTS, AT_ONCE
-        )
+        logits = add_votes(task_ptr, cell, bonus, task, state, n_tasks, CLASSES, False, BY_WORKER, STATES, LISTS)
         known = tl.load(gold + task, mask=task < n_tasks, other=-1)[:, None] if HAS_GOLD else -1
         belief, likelihood = soften(logits, prior, known, state, CLASSES, 1, HAS_GOLD)
         counted += keep(belief, task, state, posterior, n_tasks, STRIDE)
@@ -123,7 +121,7 @@ def weigh_votes(
 def share_votes(
     task_ptr, cell, otherwise, gold, posterior, class_counts, log_likelihood, n_tasks, CLASSES: tl.constexpr,
     HAS_GOLD: tl.constexpr, STATES: tl.constexpr, STRIDE: tl.constexpr,
-    LISTS: tl.constexpr, AT_ONCE: tl.constexpr, ROUNDS: tl.constexpr,
+    LISTS: tl.constexpr, ROUNDS: tl.constexpr,
 ):  # fmt: skip
     """Share of each class in a task's labels; `otherwise` where it has none."""
     state = tl.arange(0, STATES)[None, :]
