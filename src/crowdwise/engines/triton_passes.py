@@ -129,7 +129,7 @@ def share_votes(
     counted = tl.zeros((STATES,), tl.float64)
     for turn in range(ROUNDS):
         task = (tl.program_id(0).to(tl.int64) * ROUNDS + turn) * LISTS + tl.arange(0, LISTS)
-        votes = add_votes(task_ptr, cell, otherwise, task, state, n_tasks, CLASSES, True, False, STATES, LISTS, AT_ONCE)
+        votes = add_votes(task_ptr, cell, otherwise, task, state, n_tasks, CLASSES, True, False, STATES, LISTS)
         total = tl.sum(votes, axis=1)[:, None]
         shares = tl.where(total > 0, votes / tl.maximum(total, 1.0), silent + tl.zeros_like(votes))
         if HAS_GOLD:
