@@ -264,8 +264,7 @@ class CudaPasses:
     def _sum_named(part: DeviceLabels, posterior: torch.Tensor, _: int, stride: int) -> torch.Tensor:
         lists, n_lists = part.lists, part.lists.start.numel() - 1
         sums = torch.empty((n_lists, 1), dtype=torch.float64, device=part.device)
-        settings = _cell_settings(1, stride, part.cell.numel() / max(n_lists, 1))
-        del settings["STATES"]
+        settings = {"STRIDE": stride, "LISTS": 64} | OPTIONS
         grid = (count_programs(n_lists, settings),)
         passes.sum_named[grid](lists.start, part.task_by_cell, lists.column, posterior, sums, n_lists, **settings)
         return sums if lists.of_cell is None else _sum_pieces(lists.of_cell, sums, 1)

@@ -170,26 +170,15 @@ def sum_rows(
 
 
 @triton.jit
-def sum_named(
-    start,
-    member,
-    column,
-    rows,
-    out,
-    n_lists,
-    STRIDE: tl.constexpr,
-    LISTS: tl.constexpr,
-    AT_ONCE: tl.constexpr,
-):
+def sum_named(start, member, column, rows, out, n_lists, STRIDE: tl.constexpr, LISTS: tl.constexpr):
     """Sum of one column, the list's own, of the rows of its members."""
     which = tl.program_id(0).to(tl.int64) * LISTS + tl.arange(0, LISTS)
     first = tl.load(start + which, mask=which < n_lists, other=0)
     last = tl.load(start + which + 1, mask=which < n_lists, other=0)
-    own = tl.load(column + which, mask=which < n_lists, other=0)[:, None]
+    own = tl.load(column + which, mask=which < n_lists, other=0)
     total = tl.zeros((LISTS,), tl.float64)
-    for step in range(0, tl.max(last - first), AT_ONCE):
-        at = first[:, None] + step + tl.arange(0, AT_ONCE)[None, :]
-        there = at < last[:, None]
-        row = tl.load(member + at, mask=there, other=0).to(tl.int64)
-        total += tl.sum(tl.load(rows + row * STRIDE + own, mask=there, other=0.0), axis=1)
+    for step in range(0, tl.max(last - first)):
+        there = first + step < last
+        row = tl.load(member + first + step, mask=there, other=0).to(tl.int64)
+        total += tl.load(rows + row * STRIDE + own, mask=there, other=0.0)
     tl.store(out + which, total, mask=which < n_lists)
