@@ -348,10 +348,10 @@ def _sum_pieces(of_cell: torch.Tensor, pieces: torch.Tensor, states: int) -> tor
 
 def _task_settings(states: int, stride: int, *, rows: bool) -> dict[str, Any]:
     """How many tasks a program takes at a time, and how many labels of each at once."""
-    at_once = 8 if rows else 1
-    lists = max(TILE // (at_once * states), 1)
-    settings = {"STATES": states, "STRIDE": stride, "LISTS": lists, "ROUNDS": ROUNDS} | OPTIONS
-    return settings | {"AT_ONCE": at_once} if rows else settings
+    settings = {"STATES": states, "STRIDE": stride, "ROUNDS": ROUNDS} | OPTIONS
+    if rows:
+        return settings | {"LISTS": max(TILE // (8 * states), 1), "AT_ONCE": 8}
+    return settings | {"LISTS": max(TILE // 2 // states, 1), "num_warps": 1}
 
 
 def _cell_settings(states: int, stride: int, mean_length: float) -> dict[str, Any]:

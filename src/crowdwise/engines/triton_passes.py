@@ -33,7 +33,7 @@ def soften(logits, log_prior, known, state, n_states, per_class, HAS_GOLD: tl.co
     impossible = (highest == float("-inf"))[:, None]
     weights = tl.exp(tl.where(impossible, stands, logits - tl.where(impossible, 0.0, highest[:, None])))
     mass = tl.sum(weights, axis=1)
-    return weights / mass[:, None], highest + tl.log(mass)
+    return weights * (1 / mass)[:, None], highest + tl.log(mass)
 
 
 @triton.jit
