@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from crowdwise.dependence import effective_size
+from crowdwise.evaluate import auto_members
 from crowdwise.fitting import skill_sampler
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate
@@ -59,6 +60,14 @@ def few_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals from a tenth of the usual draws, for tests of which no number depends on how many they are."""
     for name in ("BURN_IN", "SWEEPS", "COIN_BURN_IN", "COIN_SWEEPS"):
         monkeypatch.setattr(skill_sampler, name, getattr(skill_sampler, name) // 10)
+    for name in ("WARM", "DRAWS", "GOLD_DRAWS"):
+        monkeypatch.setattr(effective_size, name, getattr(effective_size, name) // 10)
+
+
+@pytest.fixture
+def few_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`auto` weighs its members on two parts of the labels instead of five, for tests that look at something else."""
+    monkeypatch.setattr(auto_members, "FOLDS", 2)
 
 
 @pytest.fixture

@@ -322,6 +322,7 @@ def test_tables_go_out_as_they_came(method: Method, crowd: CrowdLabels, kind: An
 
 
 @EVERY
+@pytest.mark.usefixtures("few_folds")
 def test_memory_stays_in_proportion_to_the_labels(method: Method) -> None:
     """25,000 tasks × 12,500 workers, one cell each a byte, would be 300 MB; the labels are 50,000.
 
