@@ -78,6 +78,12 @@ def few_folds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled loops however few the labels, for tests that fit many crowds; tests/engines holds NumPy against them."""
+    monkeypatch.setenv("CROWDWISE_ENGINE", "numba")
+
+
+@pytest.fixture
 def no_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Audits that do not say how many workers the crowd is worth, which takes them longest and changes no finding."""
     monkeypatch.setattr(effective_size, "_reason_to_skip", lambda *_: "Nobody asked.")
