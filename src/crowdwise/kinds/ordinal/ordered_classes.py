@@ -48,6 +48,7 @@ from crowdwise.kinds.ordinal.worker_responses import (
     log_chances,
     mean_worker,
     response_arrays,
+    shift_together,
     start_workers,
 )
 
@@ -173,7 +174,8 @@ class OrderedClasses(PlacedModel):
             place = place_classes(posterior.T @ at_points + weak)
             # No class is elsewhere on the grid. A class has one place, and K places cost less than 31 points.
             counts = np.asarray(said.T @ posterior).reshape(answers.n_workers, answers.n_classes, place.size)
-            workers = improve_workers(now.workers, now.crowd, counts, self.spread, GRID[place])
+            moved = shift_together(now.workers, now.crowd, first.crowd, counts, self.spread, GRID[place])
+            workers = improve_workers(*moved, counts, self.spread, GRID[place])
             prior = posterior.sum(axis=0) + SMOOTHING * used
             crowd = mean_worker(workers, first.crowd, there)
             return value, likelihood, State(workers, crowd, prior / prior.sum(), place)
