@@ -10,8 +10,10 @@ and again with nothing between them, at the best of several tile sizes.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,8 @@ import torch
 from crowdwise.aggregate import DawidSkene, EnhancedBcc, MeanField, OneCoin
 from crowdwise.aggregate.dawid_skene import m_step
 from crowdwise.engines import cuda_engine, triton_passes
-from crowdwise.engines.cuda_engine import CudaPasses, DeviceLabels, DeviceTable, lay_out_part
+from crowdwise.engines.cuda_engine import CudaPasses, DeviceTable
+from crowdwise.engines.device_layout import DeviceLabels, lay_out_part
 from crowdwise.labels import CrowdLabels
 
 CLASSES, PER_TASK, ITERATIONS = 10, 5, 20
@@ -86,37 +89,25 @@ def time_bare_loops(part: DeviceLabels, table: DeviceTable) -> dict[str, float]:
     n_lists = part.lists.start.numel() - 1
     out = torch.empty((n_lists, stride), device="cuda", dtype=torch.float64)
     found = {}
-    for loop in ("by task", "by cell"):
-        for tile in (256, 512, 1024, 2048):
-            for at_once in (2, 4, 8):
-                for warps in (2, 4, 8):
-                    if tile < states * at_once:
-                        continue
-                    lists = tile // (states * at_once)
-                    settings = {"STATES": states, "STRIDE": stride, "LISTS": lists, "AT_ONCE": at_once}
-                    if loop == "by task":
-                        n_programs = -(-part.n_tasks // (lists * cuda_engine.ROUNDS))
-                        sums = (
-                            torch.empty((n_programs, states), device="cuda", dtype=torch.float64),
-                            torch.empty(n_programs, device="cuda", dtype=torch.float64),
-                        )
-
-                        def launch() -> None:
-                            triton_passes.weigh_confusions[(n_programs,)](
-                                part.task_ptr, part.cell, table.rows, prior, gold, posterior, *sums, part.n_tasks,
-                                CLASSES, 1, HAS_GOLD=False, num_warps=warps, ROUNDS=cuda_engine.ROUNDS, **settings,
-                            )  # fmt: skip
-                    else:
-
-                        def launch() -> None:
-                            triton_passes.sum_rows[(-(-n_lists // lists),)](
-                                part.lists.start, part.task_by_cell, posterior, out, n_lists,
-                                INDIRECT=True, num_warps=warps, **settings,
-                            )  # fmt: skip
-
-                    launch()
-                    spent, _ = seconds(lambda: [launch() for _ in range(3)])
-                    found[f"{loop} tile {tile} at once {at_once} warps {warps}"] = spent / 3
+    for tile, at_once, warps in itertools.product((256, 512, 1024, 2048), (2, 4, 8), (2, 4, 8)):
+        lists = max(tile // (states * at_once), 1)
+        settings = {"STATES": states, "STRIDE": stride, "LISTS": lists, "AT_ONCE": at_once, "num_warps": warps}
+        n_programs = -(-part.n_tasks // (lists * cuda_engine.ROUNDS))
+        sums = [torch.empty(shape, device="cuda", dtype=torch.float64) for shape in ((n_programs, states), n_programs)]
+        by_task = partial(
+            triton_passes.weigh_confusions[(n_programs,)],
+            *(part.task_ptr, part.cell, table.rows, prior, gold, posterior, *sums, part.n_tasks, CLASSES, 1),
+            HAS_GOLD=False, ROUNDS=cuda_engine.ROUNDS, **settings,
+        )  # fmt: skip
+        by_cell = partial(
+            triton_passes.sum_rows[(-(-n_lists // lists),)],
+            *(part.lists.start, part.task_by_cell, posterior, out, n_lists),
+            INDIRECT=True, **settings,
+        )  # fmt: skip
+        for loop, launch in (("by task", by_task), ("by cell", by_cell)):
+            launch()
+            spent, _ = seconds(lambda now=launch: [now() for _ in range(3)])
+            found[f"{loop} tile {tile} at once {at_once} warps {warps}"] = spent / 3
     return found
 
 
@@ -180,10 +171,10 @@ def main() -> None:
             laid_out, part = seconds(lambda: lay_out_part(*arrays))
             passes = CudaPasses([part])
             if name == "dawid-skene":
-                total, (inside, posterior) = seconds(lambda now=passes: fit_dawid_skene(now))
+                total, (inside, posterior) = seconds(partial(fit_dawid_skene, passes))
             else:
                 answers = torch.bincount(arrays[1], minlength=arrays[3]).cpu().numpy().clip(1)
-                total, (inside, posterior) = seconds(lambda now=passes: fit_one_coin(now, answers))
+                total, (inside, posterior) = seconds(partial(fit_one_coin, passes, answers))
             bits = posterior.view(torch.int64)[:, :CLASSES]
             digests.append(int((bits * torch.arange(1, CLASSES + 1, device="cuda")).sum()))
             report[name] = {"layout": laid_out, "passes": inside, "fit": laid_out + total}

@@ -13,7 +13,11 @@ from crowdwise.dependence import effective_size
 from crowdwise.evaluate import auto_members
 from crowdwise.fitting import skill_sampler
 from crowdwise.labels import CrowdLabels
+from crowdwise.labels.engine_choice import has_gpu_driver
 from crowdwise.simulate import simulate
+
+if not has_gpu_driver():  # Triton reads it when it meets a loop
+    os.environ["TRITON_INTERPRET"] = "1"
 
 settings.register_profile("crowdwise", deadline=None)  # tests run side by side: how long one takes says nothing
 settings.load_profile("crowdwise")
@@ -40,6 +44,7 @@ LONGEST = {
     "tests/kinds/test_contract.py": 11,
     "tests/robustness/test_mutated_models.py": 11,
     "tests/engines/test_both_engines.py": 10,
+    "tests/engines/test_cuda.py": 12,
     "tests/cli/test_process.py": 10,
     "tests/fuzz/test_fuzz.py": 9,
     "tests/robustness/test_kill_writers.py": 9,

@@ -5,8 +5,8 @@ the table for each label's *cell* (worker and label) are gathered and turned int
 posteriors of the cell's tasks are gathered and summed. All is float64: the results are those of the processor, but for
 the order of sums.
 
-Cost of a label in a pass: two rows of 8 bytes a state, and two indices of 4 bytes; memory: 8 bytes a label, 8 a task and
-state, 16 a worker, state and class.
+Cost of a label in a pass: two rows of 8 bytes a state, and two indices of 4 bytes. Memory: 8 bytes a label, 8 a task
+and state, 16 a worker, state and class.
 
 Several devices each hold a range of the tasks. Their sums are added in the order of the devices.
 """
@@ -14,7 +14,6 @@ Several devices each hold a range of the tasks. Their sums are added in the orde
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ import numpy as np
 import torch
 
 from crowdwise.engines import triton_passes as passes
+from crowdwise.engines.device_layout import DeviceLabels, lay_out_part
 from crowdwise.engines.protocol import Statistics
 from crowdwise.kernels.confusion_rows import NO_GOLD
 from crowdwise.labels.errors import InputError
@@ -32,51 +32,11 @@ if TYPE_CHECKING:
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["ENGINE", "DeviceLabels", "lay_out_part"]
+__all__ = ["ENGINE", "CudaPasses", "DeviceStatistics", "DeviceTable", "find_devices"]
 
 TILE = 1024  # values that a program holds at once; benchmarks/cuda_scale.py tries others
-LONGEST = 2048  # members of a list beyond which it is cut in pieces, which other programs sum
 ROUNDS = 16  # times that a program takes tasks: there are sums for each program
 OPTIONS = {"num_warps": 2, "enable_fp_fusion": True}
-
-
-@dataclass(frozen=True)
-class Lists:
-    """Ranges `start[i]` to `start[i + 1]` of the tasks in the order of cells, cut where they are long.
-
-    Attributes
-    ----------
-    column
-        The label that the cell of each list names.
-    of_cell
-        Ranges of the lists of each cell; None where each has one.
-    """
-
-    start: torch.Tensor
-    column: torch.Tensor
-    of_cell: torch.Tensor | None
-
-
-@dataclass(frozen=True)
-class DeviceLabels:
-    """Labels of a range of the tasks on one device, in the order of tasks and in the order of cells.
-
-    A cell is a worker and a label: worker × K + label.
-    """
-
-    first_task: int
-    n_tasks: int
-    n_workers: int
-    n_classes: int
-    task_ptr: torch.Tensor
-    cell: torch.Tensor
-    task_by_cell: torch.Tensor
-    lists: Lists
-
-    @property
-    def device(self) -> torch.device:
-        """Where they lie."""
-        return self.cell.device
 
 
 class DeviceTable:
@@ -95,50 +55,52 @@ class DeviceTable:
 
 
 class DeviceStatistics(Statistics):
-    """Statistics whose counts stay on the device until somebody reads them."""
+    """Statistics whose counts stay on the device until somebody reads them.
+
+    Attributes
+    ----------
+    rows : (M × K, stride), or (M × K, 1) from a pass of votes
+        Expected answers by worker and label, a column for each state of the truth.
+    """
+
+    rows: torch.Tensor
+    n_workers: int
+    of_votes: bool
 
     def __init__(
-        self, log_likelihood: float, class_counts: FloatArray, rows: torch.Tensor, shape: tuple[int, int, int]
+        self, log_likelihood: float, class_counts: FloatArray, rows: torch.Tensor, n_workers: int, *, of_votes: bool
     ) -> None:
-        for name, value in (("log_likelihood", log_likelihood), ("class_counts", class_counts), ("_rows", rows)):
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "_shape", shape)
+        self.__dict__.update(log_likelihood=log_likelihood, class_counts=class_counts, rows=rows, n_workers=n_workers)
+        self.__dict__["of_votes"] = of_votes  # so, for the base is frozen
 
     @cached_property
-    def counts(self) -> FloatArray:  # type: ignore[override]
-        """Expected answers (M, S, K) [worker, truth, label]."""
-        return _download_rows(self._rows, self._shape)
+    def counts(self) -> FloatArray:
+        """Expected answers (M, S, K) [worker, truth, label], or (M, K) [worker, label] from a pass of votes."""
+        if self.of_votes:
+            votes: FloatArray = self.rows.view(self.n_workers, -1).cpu().numpy()
+            return votes
+        return _download_rows(self.rows, self._shape)
 
-    def log_rows(self, pseudo: FloatArray) -> DeviceTable:  # type: ignore[override]
+    def sum_over_labels(self) -> FloatArray:
+        """Expected right answers of each worker (M,), from a pass of votes."""
+        correct: FloatArray = self.rows.view(self.n_workers, -1).sum(dim=1).cpu().numpy()
+        return correct
+
+    def log_rows(self, pseudo: FloatArray) -> Any:
         """Log of the rows of confusion matrices from counts and pseudo-counts, on the device."""
         n_workers, n_states, n_classes = self._shape
-        mass = self._rows.view(n_workers, n_classes, -1)[:, :, :n_states]
+        mass = self.rows.view(n_workers, n_classes, -1)[:, :, :n_states]
         if pseudo.any():
             mass = mass + torch.tensor(pseudo, device=mass.device).transpose(1, 2)
         total = mass.sum(dim=1, keepdim=True)
-        rows = torch.zeros_like(self._rows)
+        rows = torch.zeros_like(self.rows)
         logs = rows.view(n_workers, n_classes, -1)[:, :, :n_states]
         logs.copy_(torch.where(total > 0, torch.log(mass / total), -float(np.log(n_classes))))
         return DeviceTable(rows, self._shape)
 
-
-class DeviceVotes(Statistics):
-    """Statistics of a vote model whose counts stay on the device until somebody reads them."""
-
-    def __init__(self, log_likelihood: float, class_counts: FloatArray, named: torch.Tensor) -> None:
-        for name, value in (("log_likelihood", log_likelihood), ("class_counts", class_counts), ("_named", named)):
-            object.__setattr__(self, name, value)
-
-    @cached_property
-    def counts(self) -> FloatArray:  # type: ignore[override]
-        """Expected answers (M, K) [worker, label]."""
-        host: FloatArray = self._named.cpu().numpy()
-        return host
-
-    def sum_over_labels(self) -> FloatArray:
-        """Expected right answers of each worker (M,)."""
-        host: FloatArray = self._named.sum(dim=1).cpu().numpy()
-        return host
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        return self.n_workers, self.class_counts.size, self.rows.shape[0] // self.n_workers
 
 
 class CudaPasses:
@@ -193,7 +155,7 @@ class CudaPasses:
                 each.zero_()
 
         found = self._run(copy, values.shape[1], None, self._sum_rows)
-        return DeviceStatistics(0.0, values.sum(axis=0), found._rows, found._shape)
+        return DeviceStatistics(0.0, values.sum(axis=0), found.rows, self.n_workers, of_votes=False)
 
     def count_against_vote_shares(self, otherwise: FloatArray, gold: IntArray = NO_GOLD) -> Statistics:
         """The same where the posterior is the share of votes."""
@@ -212,7 +174,7 @@ class CudaPasses:
 
     def _run(
         self, weigh: Callable[..., None], n_states: int, out: FloatArray | None, sum_cells: Any, *, rows: bool = False
-    ) -> Any:
+    ) -> DeviceStatistics:
         """Make each part's posterior, then the sums over its cells; and add the parts."""
         states, stride = _padded(n_states), _stride(n_states)
         class_counts, log_likelihood, by_part = np.zeros(n_states), 0.0, []
@@ -223,8 +185,7 @@ class CudaPasses:
                     settings = _task_settings(states, stride, rows=rows)
                     n_programs = count_programs(part.n_tasks, settings)
                     posterior = self._posterior(number, stride)
-                    double = {"dtype": torch.float64, "device": part.device}
-                    sums = torch.empty((n_programs, states), **double), torch.empty(n_programs, **double)
+                    sums = _doubles(part, n_programs, states), _doubles(part, n_programs)
                     if part.n_tasks:
                         weigh(part, settings, posterior, *sums)
                     launched.append((part, posterior, sums))
@@ -238,9 +199,8 @@ class CudaPasses:
             total = by_part[0]
             for other in by_part[1:]:
                 total += other.to(total.device)
-        if sum_cells == self._sum_named:
-            return DeviceVotes(log_likelihood, class_counts, total.view(self.n_workers, self.n_classes))
-        return DeviceStatistics(log_likelihood, class_counts, total, (self.n_workers, n_states, self.n_classes))
+        of_votes = sum_cells == self._sum_named
+        return DeviceStatistics(log_likelihood, class_counts, total, self.n_workers, of_votes=of_votes)
 
     def _posterior(self, number: int, stride: int) -> torch.Tensor:
         """Memory of a part's posterior, the same at every pass."""
@@ -254,7 +214,7 @@ class CudaPasses:
     @staticmethod
     def _sum_rows(part: DeviceLabels, posterior: torch.Tensor, states: int, stride: int) -> torch.Tensor:
         lists, n_lists = part.lists, part.lists.start.numel() - 1
-        sums = torch.empty((n_lists, stride), dtype=torch.float64, device=part.device)
+        sums = _doubles(part, n_lists, stride)
         settings = _cell_settings(states, stride, part.cell.numel() / max(n_lists, 1))
         grid = (count_programs(n_lists, settings),)
         passes.sum_rows[grid](lists.start, part.task_by_cell, posterior, sums, n_lists, INDIRECT=True, **settings)
@@ -263,7 +223,7 @@ class CudaPasses:
     @staticmethod
     def _sum_named(part: DeviceLabels, posterior: torch.Tensor, _: int, stride: int) -> torch.Tensor:
         lists, n_lists = part.lists, part.lists.start.numel() - 1
-        sums = torch.empty((n_lists, 1), dtype=torch.float64, device=part.device)
+        sums = _doubles(part, n_lists, 1)
         settings = {"STRIDE": stride, "LISTS": 64} | OPTIONS
         grid = (count_programs(n_lists, settings),)
         passes.sum_named[grid](lists.start, part.task_by_cell, lists.column, posterior, sums, n_lists, **settings)
@@ -283,10 +243,17 @@ class CudaEngine:
             for device, first, last in zip(devices, ends[:-1], ends[1:], strict=True):
                 edges = slice(int(labels.task_ptr[first]), int(labels.task_ptr[last]))
                 task_ptr = labels.task_ptr[first : last + 1] - labels.task_ptr[first]
-                arrays = task_ptr, labels.worker[edges], labels.label[edges]
-                own = [torch.tensor(each, device=device) for each in arrays]
                 with _using(device):
-                    parts.append(lay_out_part(*own, labels.n_workers, labels.n_classes, first_task=first))
+                    parts.append(
+                        lay_out_part(
+                            torch.tensor(task_ptr, device=device),
+                            torch.tensor(labels.worker[edges], device=device),
+                            torch.tensor(labels.label[edges], device=device),
+                            labels.n_workers,
+                            labels.n_classes,
+                            first_task=first,
+                        )
+                    )
         return parts
 
     def make_passes(self, layout: list[DeviceLabels]) -> CudaPasses:
@@ -300,41 +267,6 @@ ENGINE = CudaEngine()
 def find_devices() -> list[torch.device]:
     """Every GPU that PyTorch sees."""
     return [torch.device("cuda", number) for number in range(torch.cuda.device_count())]
-
-
-def lay_out_part(
-    task_ptr: torch.Tensor,
-    worker: torch.Tensor,
-    label: torch.Tensor,
-    n_workers: int,
-    n_classes: int,
-    first_task: int = 0,
-) -> DeviceLabels:
-    """Labels, sorted by task on one device, as the passes read them."""
-    device, n_tasks, n_cells = worker.device, task_ptr.numel() - 1, n_workers * n_classes
-    number = torch.int32 if max(n_cells, worker.numel()) < 2**31 else torch.int64
-    cell = worker.to(number) * n_classes + label
-    task_ptr = task_ptr.to(number)
-    cells, order = torch.sort(cell, stable=True)
-    start = torch.searchsorted(cells, torch.arange(n_cells + 1, dtype=number, device=device), out_int32=False)
-    del cells
-    tasks = torch.arange(n_tasks, dtype=torch.int32, device=device)
-    task_by_cell = torch.repeat_interleave(tasks, (task_ptr[1:] - task_ptr[:-1]).to(torch.int64))[order]
-    lists = cut_lists(start, n_classes, number)
-    return DeviceLabels(first_task, n_tasks, n_workers, n_classes, task_ptr, cell, task_by_cell, lists)
-
-
-def cut_lists(start: torch.Tensor, n_classes: int, number: torch.dtype) -> Lists:
-    """A list for each cell, several where it has more than `LONGEST` members."""
-    length = start[1:] - start[:-1]
-    column = (torch.arange(length.numel(), device=start.device) % n_classes).to(torch.int32)
-    if int(length.max()) <= LONGEST:
-        return Lists(start.to(number), column, None)
-    n_pieces = torch.clamp((length + LONGEST - 1) // LONGEST, min=1)
-    of_cell = torch.cat([torch.zeros(1, dtype=torch.int64, device=start.device), torch.cumsum(n_pieces, 0)])
-    rank = torch.arange(int(of_cell[-1]), device=start.device) - torch.repeat_interleave(of_cell[:-1], n_pieces)
-    cut = torch.repeat_interleave(start[:-1], n_pieces) + rank * LONGEST
-    return Lists(torch.cat([cut, start[-1:]]).to(number), torch.repeat_interleave(column, n_pieces), of_cell.to(number))
 
 
 def _sum_pieces(of_cell: torch.Tensor, pieces: torch.Tensor, states: int) -> torch.Tensor:
@@ -363,16 +295,22 @@ def _cell_settings(states: int, stride: int, mean_length: float) -> dict[str, An
 
 def count_programs(n_lists: int, settings: dict[str, Any]) -> int:
     """Programs that take all lists."""
-    return -(-n_lists // (settings["LISTS"] * settings.get("ROUNDS", 1)))
+    taken: int = settings["LISTS"] * settings.get("ROUNDS", 1)
+    return -(-n_lists // taken)
 
 
 def _padded(number: int) -> int:
-    return 1 << (number - 1).bit_length()
+    """The power of two at or above a number."""
+    return int(1 << (number - 1).bit_length())
 
 
 def _stride(n_states: int) -> int:
     """Values from one row to the next: a row starts at a multiple of 64 bytes, or fits in them."""
     return _padded(n_states) if n_states <= 8 else -(-n_states // 8) * 8
+
+
+def _doubles(part: DeviceLabels, *shape: int) -> torch.Tensor:
+    return torch.empty(shape, dtype=torch.float64, device=part.device)
 
 
 def _on(part: DeviceLabels, values: FloatArray) -> torch.Tensor:

@@ -49,8 +49,11 @@ class Statistics:
             self.counts + other.counts,
         )
 
-    def log_rows(self, pseudo: FloatArray) -> FloatArray:
-        """Log of the rows of confusion matrices from counts and pseudo-counts: the M-step, where the counts lie."""
+    def log_rows(self, pseudo: FloatArray) -> Any:
+        """Log of the rows of confusion matrices from counts and pseudo-counts, made where the counts lie.
+
+        An engine may return a table of its own that its `e_step` takes and that NumPy reads as (M, K, K).
+        """
         return log_rows(self.counts, pseudo)
 
     def sum_over_labels(self) -> FloatArray:

@@ -83,7 +83,7 @@ def add_votes(
     first = tl.load(task_ptr + task, mask=task < n_tasks, other=0)
     last = tl.load(task_ptr + task + 1, mask=task < n_tasks, other=0)
     votes = tl.zeros((LISTS, STATES), tl.float64)
-    for step in range(0, tl.max(last - first)):
+    for step in range(tl.max(last - first)):
         there = first + step < last
         row = tl.load(cell + first + step, mask=there, other=0)
         if COUNT:
@@ -177,7 +177,7 @@ def sum_named(start, member, column, rows, out, n_lists, STRIDE: tl.constexpr, L
     last = tl.load(start + which + 1, mask=which < n_lists, other=0)
     own = tl.load(column + which, mask=which < n_lists, other=0)
     total = tl.zeros((LISTS,), tl.float64)
-    for step in range(0, tl.max(last - first)):
+    for step in range(tl.max(last - first)):
         there = first + step < last
         row = tl.load(member + first + step, mask=there, other=0).to(tl.int64)
         total += tl.load(rows + row * STRIDE + own, mask=there, other=0.0)

@@ -65,9 +65,8 @@ def choose_pass_engine(n_labels: int, n_classes: int) -> str:
         if not fault:
             return "cuda"
         if asked == "cuda":
-            warnings.warn(
-                f"The engine 'cuda' cannot run here ({fault}): the processor runs instead.", RuntimeWarning, stacklevel=3
-            )
+            message = f"The engine 'cuda' cannot run here ({fault}): the processor runs instead."
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
     return choose_engine(n_labels, n_classes)
 
 
