@@ -23,12 +23,11 @@ from crowdwise.labels.truth import read_truth, truth_codes
 
 RESULTS = Path(__file__).parent / "results"
 STREAMS = ("rte", "dog", "web", "sp")
-BOUGHT = (("dog", "dawid-skene"), ("dog", "confusion-vector"), ("web", "dawid-skene"), ("web", "confusion-vector"))
+BOUGHT = (("dog", "dawid-skene"), ("web", "dawid-skene"), ("dog", "confusion-vector"))
 POLICIES = (
     "random",
     "uncertainty/uniform",
     "uncertainty/epsilon-greedy",
-    "uncertainty/thompson",
     "information-gain/epsilon-greedy",
     "information-gain/thompson",
 )
@@ -104,7 +103,16 @@ def buy_all(seeds: int = 50) -> dict[str, Any]:
             "band": {p: result.band[:, i].round(4).tolist() for i, p in enumerate(result.policies)},
             "area": dict(zip(result.policies, result.mean.mean(axis=1).round(4).tolist(), strict=True)),
         }
-        print(name, family, {k: v for k, v in found[f"{name} {family}"].items() if k in ("batch", "needed", "needed_within_.005", "area")}, flush=True)
+        print(
+            name,
+            family,
+            {
+                k: v
+                for k, v in found[f"{name} {family}"].items()
+                if k in ("batch", "needed", "needed_within_.005", "area")
+            },
+            flush=True,
+        )
     return found
 
 

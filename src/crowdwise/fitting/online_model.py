@@ -18,6 +18,7 @@ from crowdwise.kernels.online_em import (
     OnlineRule,
     add_labels,
     chain_labels,
+    log_tables,
     recount,
     rescore,
     revisit_task,
@@ -122,7 +123,7 @@ class OnlineModel:
     >>> model.posterior("picture 1").round(2).tolist()
     [0.82, 0.18]
     >>> round(model.skill("ann"), 2)
-    0.7
+    0.75
     """
 
     def __init__(
@@ -152,7 +153,7 @@ class OnlineModel:
             raise InputError("shares is 0; a mean field needs a number above 0.")
         self.family, self.mode, self.right, self.wrong = family, mode, float(right), float(wrong)
         self.shares, self.window, self.revisits = float(shares), int(window), int(revisits)
-        self.growth, self._next_refit = float(growth), FIRST_REFIT if growth else np.inf
+        self.growth, self.next_refit = float(growth), FIRST_REFIT if growth else np.inf
         self.tasks, self.workers, self.classes = Names("task"), Names("worker"), Names("class", classes)
         self.n_labels = 0
         self._answered: dict[int, set[int]] = {}  # tasks by worker, as positions
@@ -178,7 +179,7 @@ class OnlineModel:
         arrays.edge_task[edge], arrays.edge_worker[edge], arrays.edge_label[edge] = *pair, k
         self.n_labels = edge + 1
         add_labels(arrays, self._rule, edge, edge + 1, len(self.tasks))
-        if self.n_labels >= self._next_refit:
+        if self.n_labels >= self.next_refit:
             self._refit_when_grown()
 
     def partial_fit(self, labels: Any, gold: Any = None) -> Self:
@@ -216,7 +217,7 @@ class OnlineModel:
             label,
         )
         while first < last:
-            self.n_labels = min(last, max(first + 1, int(min(self._next_refit, last))))
+            self.n_labels = min(last, max(first + 1, int(min(self.next_refit, last))))
             add_labels(arrays, self._rule, first, self.n_labels, len(self.tasks))
             first = self.n_labels
             self._refit_when_grown()
@@ -302,10 +303,10 @@ class OnlineModel:
 
     def _refit_when_grown(self) -> None:
         """Refit each time that the labels have grown by this factor: what early labels said was judged too early."""
-        if self.n_labels >= self._next_refit:
+        if self.n_labels >= self.next_refit:
             self.refit(max_iter=PASSES, tol=NEAR)
             following = max(FIRST_REFIT, self.n_labels * self.growth)
-            self._next_refit = following if following <= LAST_REFIT else np.inf
+            self.next_refit = following if following <= LAST_REFIT else np.inf
 
     def _recount(self) -> None:
         recount(self._arrays, self._rule, self.n_labels, len(self.tasks), len(self.workers))
@@ -356,6 +357,17 @@ class OnlineModel:
         return shares
 
     @property
+    def dirichlet_counts(self) -> FloatArray:
+        """Answers of each worker, pseudo-counts included, (M, K, K) [worker, truth, label]."""
+        counts: FloatArray = (self._arrays.counts[: len(self.workers)] + self._rule.pseudo).transpose(0, 2, 1)
+        return counts
+
+    @property
+    def class_counts(self) -> FloatArray:
+        """Expected number of tasks of each class (K,), of those with labels or gold."""
+        return np.maximum(self._arrays.class_counts, 0.0)
+
+    @property
     def confusion_of_new_worker(self) -> FloatArray:
         """P(label | truth) that a worker starts with, (K, K) [truth, label]."""
         shares: FloatArray = self._rule.pseudo.T / self._rule.pseudo.sum(axis=0)[:, None]
@@ -403,6 +415,23 @@ class OnlineModel:
         """Positions of the tasks that the worker at this position has labelled."""
         tasks = self._answered.get(worker, ())
         return np.fromiter(tasks, np.int64, len(tasks))
+
+    def evidence_of_labels(self, task: int) -> FloatArray:
+        """Log P(label | truth) of each label of the task at this position, in the order they came, (labels, K).
+
+        Each by the worker's other answers: what this task itself adds to their counts is left out.
+        """
+        arrays, edges = self._arrays, []
+        edge = int(arrays.last_edge[task])
+        while edge >= 0:
+            edges.append(edge)
+            edge = int(arrays.edge_before[edge])
+        order = np.array(edges[::-1], np.int64)
+        worker, label, one = arrays.edge_worker[order], arrays.edge_label[order], np.arange(order.size)
+        others = arrays.counts[worker]
+        others[one, label] = np.maximum(others[one, label] - arrays.posterior[task], 0.0)
+        found: FloatArray = log_tables(others, self._rule)[one, label]
+        return found
 
     def to_labels(self) -> CrowdLabels:
         """All labels so far."""

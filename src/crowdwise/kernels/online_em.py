@@ -38,11 +38,13 @@ __all__ = [
     "OnlineRule",
     "add_labels",
     "chain_labels",
+    "log_tables",
     "recount",
     "rescore",
     "revisit_task",
     "revisit_tasks",
     "set_tables",
+    "softmax",
     "start_from_votes",
 ]
 
