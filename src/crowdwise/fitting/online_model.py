@@ -42,6 +42,7 @@ __all__ = ["Names", "OnlineModel"]
 
 ROOM = 64  # tasks, workers and labels that there is room for at first
 FIRST_REFIT, LAST_REFIT = 100.0, 100_000.0  # labels; later ones move little, and a pass over them takes a while
+MOST_WAITING = 256  # labels that are taken in together, unless something is asked before
 PASSES, NEAR = 15, 1e-2  # of a refit on the way
 LEAST_GROWTH = 1.1
 MODES = ("exact", "decay")
@@ -109,7 +110,7 @@ class OnlineModel:
     window : int, 0 or more
         Most labels of a task that a new one changes the counts of, in exact mode; 0 for all.
     revisits : int, 0 or more
-        Earlier tasks that each label is followed by going over again, in turn, in exact mode: they are judged by what
+        Earlier tasks that each label is followed by going over again, in exact mode: they are judged by what
         has been learnt of the workers since.
     growth : float, 0 or 1.1 or more
         Refit, from the shares of votes, each time that the labels have grown by this factor, up to 100,000 labels; 0
@@ -156,31 +157,36 @@ class OnlineModel:
         self.growth, self.next_refit = float(growth), FIRST_REFIT if growth else np.inf
         self.tasks, self.workers, self.classes = Names("task"), Names("worker"), Names("class", classes)
         self.n_labels = 0
+        self._taken = 0  # labels that the arrays have been brought up to
         self._answered: dict[int, set[int]] = {}  # tasks by worker, as positions
-        self._arrays = _make_arrays(Sizes(ROOM, ROOM, ROOM), len(self.classes))
+        self._held = _make_arrays(Sizes(ROOM, ROOM, ROOM), len(self.classes))
         self._room = Sizes(ROOM, ROOM, ROOM)
         self._set_rule()
-        set_tables(self._arrays, self._rule)
+        set_tables(self._held, self._rule)
 
     # ---- learning ---------------------------------------------------------------------------------------
 
     def add(self, task: Any, worker: Any, label: Any) -> None:
-        """Take one label in; a task, worker or class that is new is added. A worker answers a task once."""
-        pair = (self.add_task(task), self.add_worker(worker))
-        answered = self._answered.setdefault(pair[1], set())
-        if pair[0] in answered:
+        """Take one label in; a task, worker or class that is new is added. A worker answers a task once.
+
+        What it says of tasks and workers is worked out when they are next asked for, or after a few hundred labels.
+        """
+        t, w = self.add_task(task), self.add_worker(worker)
+        answered = self._answered.get(w)
+        if answered is None:
+            answered = self._answered[w] = set()
+        if t in answered:
             raise InputError(f"{quote(worker)} has answered {quote(task)} before; the model keeps the first answer.")
         k = self.add_class(label)
         edge = self.n_labels
         if edge == self._room.labels:
             self._grow(labels=edge + 1)
-        answered.add(pair[0])
-        arrays = self._arrays
-        arrays.edge_task[edge], arrays.edge_worker[edge], arrays.edge_label[edge] = *pair, k
+        answered.add(t)
+        held = self._held
+        held.edge_task[edge], held.edge_worker[edge], held.edge_label[edge] = t, w, k
         self.n_labels = edge + 1
-        add_labels(arrays, self._rule, edge, edge + 1, len(self.tasks))
-        if self.n_labels >= self.next_refit:
-            self._refit_when_grown()
+        if edge - self._taken >= MOST_WAITING:
+            self._take_in()
 
     def partial_fit(self, labels: Any, gold: Any = None) -> Self:
         """Take many labels in, in the order of `CrowdLabels` or of the table's rows that `read_labels` takes.
@@ -210,17 +216,29 @@ class OnlineModel:
         self._remember_pairs(task, worker)
         first, last = self.n_labels, self.n_labels + len(task)
         self._grow(labels=last)
-        arrays = self._arrays
-        arrays.edge_task[first:last], arrays.edge_worker[first:last], arrays.edge_label[first:last] = (
-            task,
-            worker,
-            label,
-        )
-        while first < last:
-            self.n_labels = min(last, max(first + 1, int(min(self.next_refit, last))))
-            add_labels(arrays, self._rule, first, self.n_labels, len(self.tasks))
-            first = self.n_labels
-            self._refit_when_grown()
+        held = self._held
+        held.edge_task[first:last], held.edge_worker[first:last], held.edge_label[first:last] = task, worker, label
+        self.n_labels = last
+        self._take_in()
+
+    @property
+    def _arrays(self) -> OnlineArrays:
+        """The state, all labels taken in."""
+        if self._taken < self.n_labels:
+            self._take_in()
+        return self._held
+
+    def _take_in(self) -> None:
+        """Bring the state up to all labels, in their order, with a refit each time that they have grown enough."""
+        last = self.n_labels
+        while self._taken < last:
+            self.n_labels = min(last, max(self._taken + 1, int(min(self.next_refit, last))))
+            add_labels(self._held, self._rule, self._taken, self.n_labels)
+            self._taken = self.n_labels
+            if self.n_labels >= self.next_refit:
+                self.refit(max_iter=PASSES, tol=NEAR)
+                following = max(FIRST_REFIT, self.n_labels * self.growth)
+                self.next_refit = following if following <= LAST_REFIT else np.inf
 
     def _remember_pairs(self, task: IntArray, worker: IntArray) -> None:
         """Note who has answered what, refusing a second answer; the model is as it was if one is refused."""
@@ -300,13 +318,6 @@ class OnlineModel:
             moved, number = rescore(self._arrays, self.n_labels, len(self.tasks)), number + 1
         self._recount()
         return number
-
-    def _refit_when_grown(self) -> None:
-        """Refit each time that the labels have grown by this factor: what early labels said was judged too early."""
-        if self.n_labels >= self.next_refit:
-            self.refit(max_iter=PASSES, tol=NEAR)
-            following = max(FIRST_REFIT, self.n_labels * self.growth)
-            self.next_refit = following if following <= LAST_REFIT else np.inf
 
     def _recount(self) -> None:
         recount(self._arrays, self._rule, self.n_labels, len(self.tasks), len(self.workers))
@@ -488,7 +499,7 @@ class OnlineModel:
         cells = np.ix_(worker_of, class_of, class_of)
         arrays.counts[cells] += theirs.counts[: worker_of.size]
         arrays.weight[worker_of] = np.maximum(arrays.weight[worker_of], theirs.weight[: worker_of.size])
-        self.n_labels = last
+        self.n_labels = self._taken = last
         self._chain()
         counted = None if self.mode == "exact" else arrays.counts.copy()
         set_tables(arrays, self._rule)
@@ -502,7 +513,7 @@ class OnlineModel:
     def restore(self, tasks: list[Any], workers: list[Any], saved: dict[str, Any]) -> None:
         """Take the place of a saved model of the same settings and classes; `saved` are its arrays by name."""
         self.tasks, self.workers = Names("task", tasks), Names("worker", workers)
-        self.n_labels = len(saved["edge_task"])
+        self.n_labels = self._taken = len(saved["edge_task"])
         self._grow(tasks=len(tasks), workers=len(workers), labels=self.n_labels)
         for name, values in saved.items():
             getattr(self._arrays, name)[: len(values)] = values
@@ -551,14 +562,15 @@ class OnlineModel:
 
     def _resize(self, room: Sizes, n_classes: int) -> None:
         larger = _make_arrays(room, n_classes)
-        for name, values in self._arrays._asdict().items():
+        for name, values in self._held._asdict().items():
             getattr(larger, name)[tuple(slice(size) for size in values.shape)] = values
-        known = len(self._arrays.weight) if n_classes == len(self._arrays.log_prior) else 0
-        self._arrays, self._room = larger, room
+        known = len(self._held.weight) if n_classes == len(self._held.log_prior) else 0
+        self._held, self._room = larger, room
         set_tables(larger, self._rule, known)
 
     def _widen(self) -> None:
         """Room for one more class, of which the labels so far say what the pseudo-counts say."""
+        self._take_in()  # by the classes of before
         self._set_rule()
         self._resize(self._room, len(self.classes))
         rescore(self._arrays, self.n_labels, len(self.tasks))
