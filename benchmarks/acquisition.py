@@ -23,13 +23,14 @@ from crowdwise.labels.truth import read_truth, truth_codes
 
 RESULTS = Path(__file__).parent / "results"
 STREAMS = ("rte", "dog", "web", "sp")
-BOUGHT = (("dog", "dawid-skene"), ("web", "dawid-skene"), ("dog", "confusion-vector"))
+BOUGHT = (("dog", "dawid-skene"), ("web", "dawid-skene"))
 POLICIES = (
     "random",
     "uncertainty/uniform",
     "uncertainty/epsilon-greedy",
+    "round-robin/uniform",
+    "round-robin/epsilon-greedy",
     "information-gain/epsilon-greedy",
-    "information-gain/thompson",
 )
 STOPPED = ("rte", "temp", "dog", "bluebird", "sp", "zencrowd_us", "web", "ducks", "music", "labelme")
 
@@ -92,7 +93,7 @@ def buy_all(seeds: int = 50) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, family in BOUGHT:
         data = cw.datasets.load(name)
-        result = cw.acquire.replay(data.labels, data.truth, POLICIES, seeds=seeds, family=family)
+        result = cw.acquire.replay(data.labels, data.truth, POLICIES, seeds=seeds, family=family, batch=0.03)
         batch = float(result.mean[0, -1])
         found[f"{name} {family}"] = {
             "labels": result.labels.tolist(),

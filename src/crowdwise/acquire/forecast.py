@@ -110,9 +110,9 @@ def plan(labels: Any, target: float = 0.95, *, gold: Any = None, level: float = 
     >>> from crowdwise.simulate import simulate
     >>> sizes = {"n_tasks": 200, "n_workers": 20, "n_classes": 2, "labels_per_task": 4}
     >>> crowd = simulate("dawid-skene", **sizes, skill=0.7, random_state=1)
-    >>> found = plan(crowd.labels, 0.95)
-    >>> found.needed > found.n_labels, found.n_gold
-    (True, 0)
+    >>> found = plan(crowd.labels, 0.8, gold=dict(enumerate(crowd.truth)))
+    >>> found.needed_low <= found.needed, found.n_gold
+    (True, 200)
     """
     check_inner_share("target", target)
     check_inner_share("level", level)
