@@ -1,6 +1,7 @@
 """Learning from a stream, buying labels, and stopping, on real sets played as streams.
 
-    python benchmarks/acquisition.py online     # accuracy of streams against batch, 20 seeds; labels a second
+    python benchmarks/acquisition.py online     # accuracy of streams against batch, 20 seeds
+    python benchmarks/acquisition.py speed      # a million labels, one by one
     python benchmarks/acquisition.py policies   # accuracy against labels bought, 50 seeds
     python benchmarks/acquisition.py stopping   # stop rule at 95 % on ten sets
 
@@ -51,11 +52,11 @@ def accuracy(posterior: Any, code: Any) -> float:
 
 def stream_all(seeds: int = 20) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name in STREAMS:
-        data = cw.datasets.load(name)
-        labels = data.labels
-        code = truth_codes(read_truth(data.truth), labels)
-        for family in ("dawid-skene", "one-coin", "mean-field"):
+    for family in ("dawid-skene", "one-coin", "mean-field"):
+        for name in STREAMS:
+            data = cw.datasets.load(name)
+            labels = data.labels
+            code = truth_codes(read_truth(data.truth), labels)
             batch = make_empty_model(labels, family=family, growth=0)
             batch.add_labels(labels, np.arange(labels.n_labels))
             batch.refit(max_iter=500, tol=1e-8)

@@ -158,7 +158,7 @@ class StopRule:
                     f"{right} of {number} gold tasks were right when they reached it, and {len(looked)} checks"
                 )
                 return self
-        self._words = self._explain(len(gold), best)
+        self._chance, self._words = best[0], self._explain(len(gold), best)
         return self
 
     @property

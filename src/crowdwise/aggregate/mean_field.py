@@ -301,7 +301,7 @@ class MeanField(BayesianAggregator):
     def _online_settings(self) -> dict[str, Any] | None:
         if self.coin_prior is not None or self.confusion_prior is not None:
             return None
-        return {"right": RIGHT, "wrong": WRONG, "shares": self.share_prior}
+        return {"shares": self.share_prior}
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         climb: dict[str, Any] = {"shares": self.share_prior, "max_iter": self.max_iter, "tol": self.tol}

@@ -35,7 +35,8 @@ class OnlineModel(OnlineState):
         count less, by steps t^-0.6 (Cappé & Moulines 2009); a label then costs O(K) for the task and O(K²) for the
         worker, however many labels the task has.
     right, wrong : float, above 0
-        Pseudo-counts for each true class, the wrong ones spread over the other classes: how a new worker starts.
+        Pseudo-counts for each true class, the wrong ones spread over the other classes: how a new worker starts. By
+        default 0.5 and 0.25, for a mean field 2 and 1.
     shares : float, 0 or more
         Pseudo-count of each class in the class shares.
     window : int, 0 or more
@@ -44,7 +45,7 @@ class OnlineModel(OnlineState):
         Earlier tasks that each label is followed by going over again, in exact mode: they are judged by what
         has been learnt of the workers since.
     growth : float, 0 or 1.1 or more
-        Refit, from the shares of votes, each time that the labels have grown by this factor, up to 100,000 labels; 0
+        Refit, from the shares of votes, each time that the labels have grown by this factor, up to 30,000 labels; 0
         for never. A stream's first labels are judged before their workers are known, and what was made of them lasts.
 
     Examples

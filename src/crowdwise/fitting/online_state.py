@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["OnlineState"]
 
 ROOM = 64  # tasks, workers and labels that there is room for at first
-FIRST_REFIT, LAST_REFIT = 100.0, 100_000.0  # labels; later ones move little, and a pass over them takes a while
+FIRST_REFIT, LAST_REFIT = 100.0, 30_000.0  # labels; later ones move little, and a pass over them takes a while
+START_COUNTS, MEAN_FIELD_COUNTS = (0.5, 0.25), (2.0, 1.0)  # right and wrong; those of `MeanField` for its family
 MOST_WAITING = 256  # labels that are taken in together, unless something is asked before
 PASSES, NEAR = 15, 1e-2  # of a refit on the way
 LEAST_GROWTH = 1.1
@@ -64,15 +65,17 @@ class OnlineState:
         *,
         family: str = "dawid-skene",
         mode: str = "exact",
-        right: float = 0.5,
-        wrong: float = 0.25,
+        right: float | None = None,
+        wrong: float | None = None,
         shares: float = 1.0,
         window: int = 0,
         revisits: int = 1,
-        growth: float = 1.5,
+        growth: float = 1.2,
     ) -> None:
         check_choice("family", family, FAMILIES)
         check_choice("mode", mode, MODES)
+        usual = MEAN_FIELD_COUNTS if family == "mean-field" else START_COUNTS
+        right, wrong = usual[0] if right is None else right, usual[1] if wrong is None else wrong
         check_number("right", right, low=0, above=True)
         check_number("wrong", wrong, low=0, above=True)
         check_number("shares", shares, low=0)

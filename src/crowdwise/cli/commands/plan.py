@@ -29,7 +29,7 @@ def plan(
     json: Json = False,
     columns: ColumnOptions,
 ) -> None:
-    """Forecast how many labels a target accuracy needs, with a curve and intervals."""
+    """Forecast how many labels a target accuracy needs."""
     from crowdwise.acquire.forecast import plan as forecast
 
     if [*labels, gold].count("-") > 1:
