@@ -11,7 +11,9 @@ whose answer is known (gold) and from checks, tasks that were labelled on after 
 | r = P(right, if so), s = P(right, if not) | gold alone: Beta(a, b) and Beta(1, 1), and their counts |
 | accuracy of stopped tasks at τ | p r + (1 - p) s |
 
-τ is the lowest at which P(accuracy ≥ target) ≥ 1 - δ; where there is none, nothing is stopped, and `promise` says so.
+Thresholds are tested from the highest that half of the gold tasks, or `ENOUGH` of them, reach, downwards, and τ is the
+last before the first at which P(accuracy ≥ target) < 1 - δ: so no luck among many tests decides (a fixed sequence, as in
+Angelopoulos et al. 2021, "Learn then test"). Where the first fails, nothing is stopped, and `promise` says so.
 The worker's table that a gold task is judged by leaves out that task. The promise is of the stopped tasks of this
 project together, given gold that was drawn as the other tasks were; it is no promise about any one task.
 
@@ -43,6 +45,7 @@ __all__ = ["StopRule", "find_first_passages"]
 THRESHOLDS = np.array([0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999, 0.99999, 0.999999])
 SEEN = (6.5, 0.8)  # see above
 DRAWS = 2000
+ENOUGH = 50
 FEWEST_PASSED = 5  # gold tasks: a promise on fewer would be the prior's alone
 
 
@@ -138,11 +141,10 @@ class StopRule:
         truth = model.gold[gold]
         rng = np.random.default_rng(0)  # the same known answers give the same threshold
         self.threshold, best = np.inf, (0.0, 0, 0)
-        for t, threshold in enumerate(THRESHOLDS):
+        reached = (passed >= 0).sum(axis=0)
+        for t in np.flatnonzero(reached >= np.clip(len(gold) // 2, FEWEST_PASSED, ENOUGH))[::-1]:
             over = passed[:, t] >= 0
             number, right = int(over.sum()), int((passed[over, t] == truth[over]).sum())
-            if number < FEWEST_PASSED:
-                continue
             agree = passed[over, t] == final[over]
             correct = passed[over, t] == truth[over]
             seen = check_passed[:, t] >= 0
@@ -152,12 +154,12 @@ class StopRule:
             s = rng.beta(1 + (~agree & correct).sum(), 1 + (~agree & ~correct).sum(), DRAWS)
             chance = float(np.mean(p * r + (1 - p) * s >= self.target))
             best = max(best, (chance, number, right))
-            if chance >= 1 - self.delta:
-                self.threshold, self._chance = float(threshold), chance
-                self._words = (
-                    f"{right} of {number} gold tasks were right when they reached it, and {len(looked)} checks"
-                )
-                return self
+            if chance < 1 - self.delta:
+                break
+            self.threshold, self._chance = float(THRESHOLDS[t]), chance
+            self._words = f"{right} of {number} gold tasks were right when they reached it, and {len(looked)} checks"
+        if self.can_promise:
+            return self
         self._chance, self._words = best[0], self._explain(len(gold), best)
         return self
 
