@@ -30,7 +30,7 @@ def mislead(crowd):
 
 def test_without_gold_nothing_is_promised_and_nothing_stopped(honest):
     model = OnlineModel().partial_fit(honest.labels)
-    rule = StopRule().calibrate(model)
+    rule = StopRule().calibrate(model, {})
     assert not rule.can_promise
     assert not rule.stopped(model).any()
     assert "there are 0 gold tasks" in rule.promise()
@@ -55,8 +55,8 @@ def test_a_misled_crowd_is_not_stopped(honest):
 
 def test_checks_count_without_a_truth(honest):
     model = OnlineModel().partial_fit(honest.labels)
-    model.set_gold({task: int(honest.truth[task]) for task in range(80)})
-    without, with_checks = (StopRule(delta=0.001).calibrate(model, checks) for checks in ([], range(100, 400)))
+    gold = {task: int(honest.truth[task]) for task in range(80)}
+    without, with_checks = (StopRule(delta=0.001).calibrate(model, gold, checks) for checks in ([], range(100, 400)))
     assert not without.can_promise
     assert with_checks._chance > without._chance > 0  # later labels hardly ever overturn these
 
@@ -119,3 +119,10 @@ def test_bad_rules_are_one_error(honest):
     ):
         with pytest.raises(InputError, match=words):
             call()
+
+
+def test_gold_that_the_model_was_told_cannot_vouch_for_it(honest):
+    model = OnlineModel().partial_fit(honest.labels)
+    model.set_gold({0: int(honest.truth[0])})
+    with pytest.raises(InputError, match="told gold"):
+        StopRule().calibrate(model, {0: int(honest.truth[0])})
