@@ -25,6 +25,8 @@ def worker_sums(labels: CrowdLabels, values: npt.NDArray[Any]) -> FloatArray:
 
 def worker_answer_sums(labels: CrowdLabels, values: npt.NDArray[Any] | None = None) -> FloatArray:
     """Σ of `values` (S,), or the number of labels, for each worker and label given, (M, K)."""
+    if values is None:
+        return labels.count_answers()
     cells = labels.worker.astype(np.int64) * labels.n_classes + labels.label
     sums = np.bincount(cells, weights=values, minlength=labels.n_workers * labels.n_classes)
     return sums.reshape(labels.n_workers, labels.n_classes).astype(np.float64)

@@ -15,14 +15,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crowdwise.labels.errors import InputError, is_one_of, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ENGINES", "check_engine_name", "choose_engine", "use_engine"]
+__all__ = ["ENGINES", "check_engine_name", "choose_engine", "choose_pass_engine", "use_engine"]
 
 # The modules NAME_engine of the room of engines, which lies above this one: seen here, imported where they run.
 _FOUND = pkgutil.iter_modules([str(Path(__file__).parent.parent / "engines")])
@@ -31,19 +31,22 @@ ENGINES = ("auto", *(each.name.removesuffix("_engine") for each in _FOUND if eac
 # times as many (0.24 against 0.85 s of 150,000 labels, 5 classes, warm cache); methods that take many short steps fall
 # behind from about here on, and those that hold a table for every label sooner, which they say themselves.
 SMALL = 2**18
-_asked: ContextVar[str | None] = ContextVar("engine", default=None)
+LOOPS = ("auto", "numba", "numpy")  # engines that run every loop over labels; the others run passes alone
+_asked: ContextVar[Any] = ContextVar("engine", default=None)
 
 
-def check_engine_name(name: str) -> str:
-    """The name of an engine, or an error that lists them."""
-    if not is_one_of(name, ENGINES):
+def check_engine_name(name: Any) -> Any:
+    """The name of an engine, or an engine itself, or an error that lists them."""
+    if not hasattr(name, "lay_out") and not is_one_of(name, ENGINES):
         raise InputError(f"There is no engine {quote(name)}. There are: {', '.join(ENGINES)}.")
     return name
 
 
 def choose_engine(n_labels: int, n_classes: int) -> str:
     """`numpy` or `numba`: the one asked for by `use_engine` or CROWDWISE_ENGINE, else by the size of the data."""
-    asked = _asked.get() or check_engine_name(os.environ.get("CROWDWISE_ENGINE") or "auto")
+    asked = _engine_asked_for()
+    if asked not in LOOPS:
+        asked = "auto"
     if asked == "numpy" or (asked == "auto" and n_labels * n_classes <= SMALL):
         return "numpy"
     fault = find_compiler_fault()
@@ -53,6 +56,16 @@ def choose_engine(n_labels: int, n_classes: int) -> str:
             "--force-reinstall numba."
         )
     return "numpy" if fault else "numba"
+
+
+def choose_pass_engine(n_labels: int, n_classes: int) -> Any:
+    """The engine of passes over labels, by name or itself: any that was asked for, else as for other loops."""
+    asked = _engine_asked_for()
+    return choose_engine(n_labels, n_classes) if asked in LOOPS else asked
+
+
+def _engine_asked_for() -> Any:
+    return _asked.get() or check_engine_name(os.environ.get("CROWDWISE_ENGINE") or "auto")
 
 
 @functools.cache
@@ -72,8 +85,8 @@ def find_compiler_fault() -> str:
 
 
 @contextmanager
-def use_engine(name: str | None) -> Iterator[None]:
-    """Run what follows on this engine; None changes nothing."""
+def use_engine(name: Any) -> Iterator[None]:
+    """Run what follows on this engine, by name or itself (`engines.Stream(…)`); None changes nothing."""
     token = _asked.set(_asked.get() if name is None else check_engine_name(name))
     try:
         yield
