@@ -129,7 +129,7 @@ class Dask:
         if same_source(folder, made_of):
             return LabelStore(folder)
         pieces = [piece for path in paths for piece in list_pieces(path, (task, worker, label))]
-        met = self._map(find_names, [(piece,) for piece in pieces])
+        met = self.map(find_names, [(piece,) for piece in pieces])
         n_labels = sum(each[2] for each in met)
         if not n_labels:
             raise InputError("There are no labels in the files. Give at least one answer of one worker to one task.")
@@ -146,10 +146,10 @@ class Dask:
             with say_disk_errors(folder), pa.OSFile(str(folder / f"{what}.names"), "wb") as file:
                 with pa.ipc.new_file(file, pa.schema([("name", names.type)])) as writer:
                     writer.write_table(pa.table({"name": names}))
-        split = self._map(split_piece, [(piece, at, str(folder), n_parts) for at, piece in enumerate(pieces)])
+        split = self.map(split_piece, [(piece, at, str(folder), n_parts) for at, piece in enumerate(pieces)])
         groups = [{at: found[part] for at, found in enumerate(split) if part in found} for part in range(n_parts)]
         text = len({str(list_type) for list_type in self._task_types(folder, len(pieces))}) > 1
-        joined = self._map(
+        joined = self.map(
             join_part, [(part, groups[part], str(folder), sizes, on_duplicate, text) for part in range(n_parts)]
         )
         if fingerprint_files(local) != made_of["files"]:
@@ -210,7 +210,7 @@ class Dask:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _map(self, work: Callable[..., Any], given: list[tuple[Any, ...]]) -> list[Any]:
+    def map(self, work: Callable[..., Any], given: list[tuple[Any, ...]]) -> list[Any]:
         """What the work returns for each of these, on the cluster, in order."""
         client = self._find_client()
         if client is None:

@@ -90,7 +90,9 @@ class StoredLabels(CrowdLabels):
     def iterate_parts(self) -> Iterator[tuple[slice, CrowdLabels]]:
         """Each part of the tasks, with their labels in memory."""
         for part in self.store.parts:
-            yield self.store.rows_of(part), self.store.read_labels(part)
+            labels = self.store.read_labels(part)
+            labels.__dict__["class_shares"] = self.class_shares  # what a task without a vote goes by
+            yield self.store.rows_of(part), labels
 
     def empty_rows(self, n_states: int) -> FloatArray:
         """Rows (N, S) to fill, on the disk."""

@@ -27,7 +27,7 @@ from crowdwise.fitting.skill_intervals import (
 )
 from crowdwise.fitting.skill_posterior import beta_moments, sample_skill_beta, subtract_shared_errors
 from crowdwise.fitting.skill_sampler import sample_coin_skill, sample_skill
-from crowdwise.kernels import NO_GOLD, log_rows, vote_shares, worker_answer_sums, worker_sums
+from crowdwise.kernels import NO_GOLD, log_rows, sum_named_class, vote_shares, worker_answer_sums, worker_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -301,9 +301,13 @@ def fit_coin_skill(
     accuracies drawn towards the crowd's, so that the skill is a chance to be right and no agreement with the votes.
     """
     prepared, answers = prepare(labels), labels.labels_per_worker.astype(np.float64)
-    winners = (consensus >= consensus.max(axis=1, keepdims=True) - TIE).astype(np.float64)
-    winners /= winners.sum(axis=1, keepdims=True)  # classes that tie are as likely to be right
-    correct = worker_sums(labels, winners[labels.task, labels.label])
+
+    def find_winners(scores: FloatArray) -> FloatArray:
+        winners: FloatArray = (scores >= scores.max(axis=1, keepdims=True) - TIE).astype(np.float64)
+        winners /= winners.sum(axis=1, keepdims=True)  # classes that tie are as likely to be right
+        return winners
+
+    correct = sum_named_class(labels, consensus, find_winners)
     posterior = labels.empty_rows(labels.n_classes)
     for _ in range(DRAWS):
         rate = shrink_accuracies(correct, answers)
@@ -338,6 +342,9 @@ def grade_by_posterior(
 
 def starting_vote_counts(labels: CrowdLabels, gold: IntArray) -> Statistics:
     """The counts that a vote model's M-step needs when the posterior is the share of votes."""
+    if not labels.in_memory:
+        found = prepare(labels).count_against_vote_shares(labels.class_shares, gold)
+        return replace(found, counts=np.ascontiguousarray(np.diagonal(found.counts, axis1=1, axis2=2)))
     shares = vote_shares(labels, gold)
     counts = worker_answer_sums(labels, shares[labels.task, labels.label])
     return Statistics(0.0, shares.sum(axis=0), counts)

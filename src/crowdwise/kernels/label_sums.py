@@ -9,17 +9,36 @@ import numpy as np
 from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["outer_sums", "worker_answer_sums", "worker_sums"]
+__all__ = ["outer_sums", "sum_named_class", "worker_answer_sums", "worker_sums"]
 
 
 def worker_sums(labels: CrowdLabels, values: npt.NDArray[Any]) -> FloatArray:
     """Σ of `values` (S,) over each worker's labels, (M,)."""
     sums: FloatArray = np.bincount(labels.worker, weights=values, minlength=labels.n_workers).astype(np.float64)
+    return sums
+
+
+def sum_named_class(
+    labels: CrowdLabels, rows: FloatArray, change: Callable[[FloatArray], FloatArray] | None = None
+) -> FloatArray:
+    """Σ over each worker's labels of what `rows` (N, K) say of the class that the label names, (M,).
+
+    Parameters
+    ----------
+    change
+        What to make of rows first, part by part where labels are on the disk.
+    """
+    sums = np.zeros(labels.n_workers)
+    for tasks, part in labels.iterate_parts():
+        values = rows[tasks] if change is None else change(rows[tasks])
+        sums += worker_sums(part, values[part.task, part.label])
     return sums
 
 
