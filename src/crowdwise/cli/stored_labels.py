@@ -7,7 +7,6 @@ import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.text import Text
@@ -19,6 +18,7 @@ from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from crowdwise.cli.label_files import LabelFiles
     from crowdwise.labels.crowd_labels import CrowdLabels
@@ -36,7 +36,9 @@ panel = "Labels beyond memory (--engine stream, --engine dask)"
 class StoreOptions:
     """Where labels beyond memory are kept, and what may be used for them."""
 
-    memory: Annotated[str | None, make_option("Most memory to use; half of what is free, if left out.", "2GB", panel=panel)] = None
+    memory: Annotated[
+        str | None, make_option("Most memory to use; half of what is free, if left out.", "2GB", panel=panel)
+    ] = None
     scratch: Annotated[
         str | None,
         make_option("Folder for sorted labels and checkpoints, kept for the next run.", "DIR", panel=panel),
@@ -72,14 +74,12 @@ def _connect(address: str) -> Any:
     except ImportError as error:
         raise InputError("--engine dask needs Dask. Install it: pip install 'crowdwise[cluster]'.") from error
     try:
-        return Client(address, timeout="10s")
+        return Client(address, timeout="10s")  # type: ignore[no-untyped-call]
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f"No Dask scheduler answers at {quote(address)}: {error}. Check --scheduler.") from error
 
 
-def aggregate_stored(
-    files: LabelFiles, options: Any, store: StoreOptions, *, place: Path | None, json: bool
-) -> None:
+def aggregate_stored(files: LabelFiles, options: Any, store: StoreOptions, *, place: Path | None, json: bool) -> None:
     """Fit labels on the disk, write consensus.parquet and workers.csv, and show what was found."""
     for name in ("truth", "class_prior", "known_workers", "items", "write_dpo", "write_back", "sequences", "graph"):
         if getattr(options, name) is not None:
@@ -110,8 +110,8 @@ def audit_stored(files: LabelFiles, options: Any, store: StoreOptions, *, json: 
         model, seconds, notes = _fit(labels, options, runner)
         left_out = [test.title if hasattr(test, "title") else test.kind for test in audit_tests()]
         notes.append(
-            "A reduced audit: labels on the disk are not tested for workers who copy, guess or drift, nor for bias. Left "
-            f"out: {'; '.join(str(each) for each in left_out)}. Take a sample of the tasks for these."
+            "A reduced audit: labels on the disk are not tested for workers who copy, guess or drift, nor for bias. "
+            f"Left out: {'; '.join(str(each) for each in left_out)}. Take a sample of the tasks for these."
         )
         unsure = sum(
             int((np.asarray(model.posterior_[at : at + 2**18]).max(axis=1) < UNSURE).sum())

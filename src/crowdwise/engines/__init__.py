@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     from crowdwise.engines.dask_engine import Dask
     from crowdwise.engines.stream_engine import Stream
 
-__all__ = ["Dask", "Engine", "Prepared", "Statistics", "Stream", "load_engine", "prepare", "read_on_engine", "use_engine"]
+__all__ = [
+    "Dask",
+    "Engine",
+    "Prepared",
+    "Statistics",
+    "Stream",
+    "load_engine",
+    "prepare",
+    "read_on_engine",
+    "use_engine",
+]
 
 # Layouts live as long as their labels, beside them: labels are saved, copied and pickled without.
 _layouts: WeakKeyDictionary[CrowdLabels, dict[tuple[Any, int | None], Any]] = WeakKeyDictionary()

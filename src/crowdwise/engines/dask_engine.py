@@ -24,8 +24,8 @@ from crowdwise.engines.external_sort import same_source
 from crowdwise.engines.label_store import (
     LabelStore,
     count_part_labels,
-    finish_store,
     fingerprint_files,
+    finish_store,
     say_disk_errors,
 )
 from crowdwise.engines.part_passes import PartPasses, PassJob, add_results, run_part
@@ -143,9 +143,12 @@ class Dask:
         sizes = len(workers), len(known)
         n_parts = max(1, -(-n_labels // (self.part_labels or count_part_labels(*sizes))))
         for what, names in (("workers", workers), ("classes", known)):
-            with say_disk_errors(folder), pa.OSFile(str(folder / f"{what}.names"), "wb") as file:
-                with pa.ipc.new_file(file, pa.schema([("name", names.type)])) as writer:
-                    writer.write_table(pa.table({"name": names}))
+            with (
+                say_disk_errors(folder),
+                pa.OSFile(str(folder / f"{what}.names"), "wb") as file,
+                pa.ipc.new_file(file, pa.schema([("name", names.type)])) as writer,
+            ):
+                writer.write_table(pa.table({"name": names}))
         split = self.map(split_piece, [(piece, at, str(folder), n_parts) for at, piece in enumerate(pieces)])
         groups = [{at: found[part] for at, found in enumerate(split) if part in found} for part in range(n_parts)]
         text = len({str(list_type) for list_type in self._task_types(folder, len(pieces))}) > 1
@@ -194,8 +197,9 @@ class Dask:
             client = self._find_client()
             if client is None:
                 found: Any = [_run_part(str(store.folder), at, told) for at in range(len(store.parts))]
-                return _add_in_tree(found, add_results)
-            with _say_cluster_errors(client, store.folder):
+                added: Statistics = _add_in_tree(found, add_results)
+                return added
+            with _say_cluster_errors(store.folder):
                 key = f"crowdwise-{uuid.uuid4().hex[:12]}"
                 parts = [
                     client.submit(_run_part, str(store.folder), at, told, key=f"{key}-part-{at}")
@@ -215,7 +219,7 @@ class Dask:
         client = self._find_client()
         if client is None:
             return [work(*each) for each in given]
-        with _say_cluster_errors(client, None):
+        with _say_cluster_errors(None):
             key = f"crowdwise-{work.__name__}-{uuid.uuid4().hex[:12]}"
             futures = [client.submit(_call, work, each, key=f"{key}-{at}") for at, each in enumerate(given)]
             found: list[Any] = client.gather(futures)
@@ -227,11 +231,9 @@ class Dask:
         try:
             from distributed import default_client
         except ImportError as error:
-            raise InputError(
-                "The engine 'dask' needs Dask. Install it: pip install 'crowdwise[cluster]'."
-            ) from error
+            raise InputError("The engine 'dask' needs Dask. Install it: pip install 'crowdwise[cluster]'.") from error
         try:
-            return default_client()
+            return default_client()  # type: ignore[no-untyped-call]
         except ValueError:
             return None
 
@@ -240,14 +242,18 @@ ENGINE = Dask()
 
 
 @contextlib.contextmanager
-def _say_cluster_errors(client: Any, folder: Path | None) -> Iterator[None]:
+def _say_cluster_errors(folder: Path | None) -> Iterator[None]:
     """Errors of the cluster as one sentence that says what is kept."""
     from concurrent.futures import CancelledError
 
     from distributed.comm.core import CommClosedError
     from distributed.scheduler import KilledWorker
 
-    kept = "" if folder is None else f" The last finished iteration is kept in {str(folder)!r}: run the same again to go on."
+    kept = (
+        ""
+        if folder is None
+        else f" The last finished iteration is kept in {str(folder)!r}: run the same again to go on."
+    )
     try:
         yield
     except KilledWorker as error:
@@ -256,9 +262,7 @@ def _say_cluster_errors(client: Any, folder: Path | None) -> Iterator[None]:
             f"workers more memory, or make parts smaller (part_labels).{kept}"
         ) from error
     except (CommClosedError, CancelledError, TimeoutError, OSError) as error:
-        raise InputError(
-            f"The Dask scheduler is lost ({type(error).__name__}). Start it again.{kept}"
-        ) from error
+        raise InputError(f"The Dask scheduler is lost ({type(error).__name__}). Start it again.{kept}") from error
     except MemoryError as error:
         raise InputError(
             f"A worker ran out of memory. Give workers more, or make parts smaller (part_labels).{kept}"

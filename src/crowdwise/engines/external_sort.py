@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.engines.label_store import LabelStore, count_part_labels, finish_store, fingerprint_files, write_part
+from crowdwise.engines.label_store import LabelStore, count_part_labels, fingerprint_files, finish_store, write_part
 from crowdwise.labels.columns import candidates
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
@@ -24,9 +24,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from crowdwise.engines.label_store import Part
     from crowdwise.labels.types import IntArray
 
-__all__ = ["ROLES", "find_columns", "open_database", "same_source", "sort_files", "sorted_runs", "import_duckdb", "query"]
+__all__ = [
+    "ROLES",
+    "find_columns",
+    "import_duckdb",
+    "open_database",
+    "query",
+    "same_source",
+    "sort_files",
+    "sorted_runs",
+]
 
 ROLES = ("task", "worker", "label")
 SHARE_OF_SORT = 0.4  # of the memory, for DuckDB, which takes some more than it is told
@@ -103,8 +113,8 @@ def same_source(folder: Path, made_of: dict[str, Any]) -> bool:
     if LabelStore(folder).source == made_of:
         return True
     raise InputError(
-        f"The scratch folder {str(folder)!r} holds labels of other files, or of files that have changed since they were "
-        "sorted, or other options. Delete it to sort anew, or name another one (--scratch)."
+        f"The scratch folder {str(folder)!r} holds labels of other files, of files that have changed since they were "
+        "sorted, or of other options. Delete it to sort anew, or name another one (--scratch)."
     )
 
 
@@ -205,7 +215,8 @@ def _write_parts(
     folder: Path, runs: Iterator[Run], workers: pa.Array, classes: pa.Array, on_duplicate: str, made_of: dict[str, Any]
 ) -> None:
     plain_workers, plain_classes = plain_arrow_names(workers), plain_arrow_names(classes)
-    parts, names, per_task, first = [], [], [], 0
+    parts: list[Part] = []
+    names, per_task, first = [], [], 0
     answers = np.zeros(len(workers) * len(classes), np.int64)
     for run in runs:
         labels = labels_of_run(run, plain_workers, plain_classes, on_duplicate)
@@ -266,7 +277,11 @@ def _distinct(database: Any, table: str, column: str, role: str) -> pa.Array:
 
 
 def _declared(classes: Sequence[Any], given: pa.Array) -> pa.Array:
-    known = pa.array([str(each) for each in classes]) if pa.types.is_string(given.type) else pa.array(list(map(int, classes)))
+    known = (
+        pa.array([str(each) for each in classes])
+        if pa.types.is_string(given.type)
+        else pa.array(list(map(int, classes)))
+    )
     strangers = given.filter(pc.invert(pc.is_in(given, value_set=known.cast(given.type))))
     if len(strangers):
         raise InputError(f"The labels hold {listing(strangers.to_pylist())}, which --classes does not name.")

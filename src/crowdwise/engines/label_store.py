@@ -36,7 +36,7 @@ from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -44,8 +44,8 @@ __all__ = [
     "LabelStore",
     "Part",
     "count_part_labels",
-    "finish_store",
     "fingerprint_files",
+    "finish_store",
     "say_disk_errors",
     "write_part",
 ]
@@ -68,6 +68,7 @@ class Part:
     checksum: int
     arrays: dict[str, tuple[str, int, int]]  # dtype, length, offset
     numbers: dict[str, int]
+    n_bytes: int
 
 
 def count_part_labels(n_workers: int, n_classes: int) -> int:
@@ -107,7 +108,7 @@ def write_part(folder: Path, number: int, labels: CrowdLabels, first: int = 0) -
             offset = file.tell()
     Path(file.name).replace(folder / name)
     numbers = {field: int(each) for field, each in values.items() if field not in arrays}
-    return Part(name, first, labels.n_tasks, labels.n_labels, checksum, places, numbers)
+    return Part(name, first, labels.n_tasks, labels.n_labels, checksum, places, numbers, offset)
 
 
 def write_names(folder: Path, name: str, batches: Sequence[pa.Array]) -> None:
@@ -132,7 +133,7 @@ def write_names(folder: Path, name: str, batches: Sequence[pa.Array]) -> None:
 def finish_store(
     folder: Path,
     parts: Sequence[Part],
-    names: dict[str, Sequence[pa.Array]],
+    names: Mapping[str, Sequence[pa.Array]],
     answers: IntArray,
     per_task: Sequence[IntArray],
     source: dict[str, Any],
@@ -205,14 +206,16 @@ class LabelStore:
         path = self.folder / part.file
         try:
             about = path.stat()
+            if about.st_size != part.n_bytes:
+                raise InputError(_say_changed(path))
             if buffer is None:
-                data = np.memmap(path, np.uint8, "r")
+                data: Any = np.memmap(path, np.uint8, "r")
             else:
                 with path.open("rb", buffering=0) as file:
                     data = buffer[: about.st_size]
                     for at in range(0, data.size, 2**24):
                         file.readinto(data[at : at + 2**24].data)
-        except (OSError, ValueError) as error:
+        except OSError as error:
             raise InputError(f"Cannot read {str(path)!r}: {error}. Delete its folder, and run again.") from error
         state, known = (about.st_size, about.st_mtime_ns), _checked.get(path)
         if known is None:
@@ -222,14 +225,12 @@ class LabelStore:
                 )
             _checked[path] = state
         elif state != known:
-            raise InputError(
-                f"{str(path)!r} was changed between two passes. Nothing was written; delete its folder, and run again."
-            )
-        views = {
+            raise InputError(_say_changed(path))
+        views: dict[str, Any] = {
             name: np.asarray(data[offset : offset + length * np.dtype(kind).itemsize]).view(kind)
             for name, (kind, length, offset) in part.arrays.items()
         }
-        return Blocks(**views, **part.numbers)
+        return Blocks(**{**views, **part.numbers})
 
     def read_labels(self, part: Part) -> CrowdLabels:
         """The labels of a part in memory, its tasks counted from 0; workers and classes are all."""
@@ -279,6 +280,10 @@ class LabelStore:
         names = pa.Array.from_buffers(pa.large_string(), length, [None, ends, data])
         # Text below 2 GiB is what all of the package knows; large_string is for more.
         return names.cast(pa.string()) if data.size < 2**28 else names
+
+
+def _say_changed(path: Path) -> str:
+    return f"{str(path)!r} was changed between two passes. Nothing was written; delete its folder, and run again."
 
 
 def fingerprint_files(paths: Sequence[Any]) -> list[list[Any]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -149,8 +149,8 @@ def _read_piece(piece: Piece) -> pa.Table:
     for role in table.column_names:
         if table[role].null_count:
             raise InputError(
-                f"{quote(piece.path)} has no {role} in {table[role].null_count:,} of {table.num_rows:,} rows. Fill them "
-                "in, or leave the rows out."
+                f"{quote(piece.path)} has no {role} in {table[role].null_count:,} of {table.num_rows:,} rows. Fill "
+                "them in, or leave the rows out."
             )
     return table
 

@@ -71,18 +71,18 @@ class StoredLabels(CrowdLabels):
         return self.store.n_labels
 
     @property
-    def labels_per_task(self) -> IntArray:  # type: ignore[override]
+    def labels_per_task(self) -> IntArray:
         """Number of answers of each task."""
         return self.store.labels_per_task
 
     @property
-    def labels_per_worker(self) -> IntArray:  # type: ignore[override]
+    def labels_per_worker(self) -> IntArray:
         """Number of answers of each worker."""
         counts: IntArray = self.store.answers.sum(axis=1)
         return counts
 
     @property
-    def class_shares(self) -> FloatArray:  # type: ignore[override]
+    def class_shares(self) -> FloatArray:
         """Share of all answers that each class has."""
         shares: FloatArray = self.store.answers.sum(axis=0) / max(self.n_labels, 1)
         return shares

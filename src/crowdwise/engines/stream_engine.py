@@ -22,7 +22,6 @@ import numpy as np
 
 from crowdwise.engines.label_store import LabelStore, count_part_labels, finish_store, write_part
 from crowdwise.engines.part_passes import PartPasses, PassJob, add_results, run_part
-from crowdwise.engines.protocol import Statistics
 from crowdwise.engines.stored_labels import StoredLabels
 from crowdwise.kernels.threads import n_threads
 from crowdwise.labels.errors import InputError, quote
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from crowdwise.engines.label_store import Part
+    from crowdwise.engines.protocol import Statistics
     from crowdwise.labels.crowd_labels import CrowdLabels
 
 __all__ = ["ENGINE", "Stream", "parse_memory", "store_labels"]
@@ -121,8 +121,7 @@ class Stream:
     def _run(self, store: LabelStore, job: PassJob) -> Statistics:
         """A job on all parts, results added in their order."""
         threads = self._count_threads(store)
-        largest = max(os.path.getsize(store.folder / part.file) if (store.folder / part.file).exists() else 0
-                      for part in store.parts)  # fmt: skip
+        largest = max((part.n_bytes for part in store.parts), default=0)
         buffers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         for _ in range(min(threads + AHEAD, len(store.parts))):
             buffers.put(np.empty(largest, np.uint8))
@@ -192,7 +191,8 @@ def make_scratch(folder: str | Path | None) -> Path:
 def store_labels(labels: CrowdLabels, folder: Path, part_labels: int | None) -> LabelStore:
     """Labels that are in memory, as a store."""
     most = part_labels or count_part_labels(labels.n_workers, labels.n_classes)
-    parts, first = [], 0
+    parts: list[Part] = []
+    first = 0
     while first < labels.n_tasks:
         last = int(np.searchsorted(labels.task_ptr, labels.task_ptr[first] + most, "right")) - 1
         last = min(max(last, first + 1), labels.n_tasks)

@@ -66,7 +66,7 @@ class Checkpoint:
 
     def save(self, parameters: Any, values: list[float], likelihoods: list[float]) -> None:
         """Keep the parameters of the next iteration and the values so far."""
-        arrays = {"values": np.array(values), "likelihoods": np.array(likelihoods)}
+        arrays: dict[str, Any] = {"values": np.array(values), "likelihoods": np.array(likelihoods)}
         for name, leaf in _leaves(parameters, "p").items():
             # In the order of memory: sums over an array with other strides would differ in their last bits.
             axes = np.argsort([-abs(each) for each in leaf.strides], kind="stable")
@@ -117,9 +117,10 @@ def _restore(form: Any, name: str, arrays: dict[str, Any]) -> Any:
             raise ValueError(f"{name} has shape {found.shape}, not {np.shape(form)}")
         return found if isinstance(form, np.ndarray) else type(form)(found)
     parts = {at: _restore(each, f"{name}.{at}", arrays) for at, each in _members(form)}
+    make: Any = type(form)
     if is_dataclass(form):
-        return type(form)(**parts)  # type: ignore[call-overload]
-    return type(form)(*parts.values()) if hasattr(form, "_fields") else tuple(parts.values())
+        return make(**parts)
+    return make(*parts.values()) if hasattr(form, "_fields") else tuple(parts.values())
 
 
 def _identify(model: Any, known: PriorKnowledge) -> str:

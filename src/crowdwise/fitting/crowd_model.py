@@ -130,7 +130,7 @@ class FittedArray:
 def make_consensus_columns(
     posterior: FloatArray, chosen: IntArray, names: ModelNames, labels_per_task: IntArray
 ) -> dict[str, Any]:
-    """The columns task, label, confidence, n_labels and entropy, of tasks with this posterior and these classes chosen."""
+    """The columns task, label, confidence, n_labels and entropy, of tasks with this posterior and these choices."""
     plogp = np.where(posterior > 0, posterior * np.log(np.maximum(posterior, 1e-300)), 0.0)
     return {
         "task": names.tasks,
