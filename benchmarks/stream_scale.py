@@ -82,7 +82,7 @@ def start(folder: Path, scratch: Path, cap: int | None, kill_after: int = 0) -> 
 
 def report(done: subprocess.CompletedProcess[str], name: str, **more: object) -> dict[str, object]:
     if done.returncode:
-        sys.exit(f"{done.returncode}: {done.stderr[-2000:]}")
+        sys.exit(f"{done.returncode}: {done.stderr[-6000:]}")
     facts = json.loads(done.stdout.splitlines()[-1])
     facts["ns_per_label_iteration"] = round(1e9 * facts["iteration_s"] / facts["n_labels"], 2)
     note_result("stream", name, {**{key: round(value, 3) if isinstance(value, float) else value
@@ -146,7 +146,7 @@ def main() -> None:
         else:
             first = start(folder, store, CAP, KILL_AFTER)
             if first.returncode != -signal.SIGKILL:
-                sys.exit(f"{first.returncode}: {first.stderr[-2000:]}")
+                sys.exit(f"{first.returncode}: {first.stderr[-6000:]}")
             report(start(folder, store, CAP), f"{size:.0e}", cap_mib=CAP // 2**20, killed_after=KILL_AFTER)
 
 

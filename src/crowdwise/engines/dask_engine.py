@@ -14,6 +14,7 @@ import os
 import shutil
 import uuid
 import weakref
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -246,7 +247,6 @@ def _say_cluster_errors(folder: Path | None) -> Iterator[None]:
     """Errors of the cluster as one sentence that says what is kept."""
     from concurrent.futures import CancelledError
 
-    from distributed.comm.core import CommClosedError
     from distributed.scheduler import KilledWorker
 
     kept = (
@@ -261,11 +261,16 @@ def _say_cluster_errors(folder: Path | None) -> Iterator[None]:
             f"Workers were lost again and again at the same part ({error.task}), most likely out of memory. Give "
             f"workers more memory, or make parts smaller (part_labels).{kept}"
         ) from error
-    except (CommClosedError, CancelledError, TimeoutError, OSError) as error:
-        raise InputError(f"The Dask scheduler is lost ({type(error).__name__}). Start it again.{kept}") from error
     except MemoryError as error:
         raise InputError(
             f"A worker ran out of memory. Give workers more, or make parts smaller (part_labels).{kept}"
+        ) from error
+    except Exception as error:
+        lost = isinstance(error, CancelledError | TimeoutError | OSError)
+        if not lost and not type(error).__module__.startswith("distributed"):
+            raise  # of the work itself
+        raise InputError(
+            f"The Dask scheduler is lost ({type(error).__name__}). Start it again, and connect anew.{kept}"
         ) from error
 
 
@@ -291,14 +296,19 @@ def _save_job(folder: Path, job: PassJob) -> dict[str, Any]:
     return {"name": job.name, "whole": whole, "rows": rows}
 
 
+@lru_cache(maxsize=2)
+def _open_store(folder: str) -> LabelStore:
+    return LabelStore(folder)
+
+
 def _run_part(folder: str, at: int, told: dict[str, Any]) -> Statistics:
     """What one part adds; runs on a worker."""
-    store = LabelStore(folder)
+    store = _open_store(folder)
     part = store.parts[at]
-    whole = {name: np.load(path, mmap_mode="r").transpose(axes) for name, (path, axes) in told["whole"].items()}
+    whole = {name: np.load(path, mmap_mode="c").transpose(axes) for name, (path, axes) in told["whole"].items()}
     rows = {
-        name: np.load(path, mmap_mode="r") if dtype is None
-        else np.memmap(path, dtype, "r+" if name == "out" else "r", shape=tuple(shape))
+        name: np.load(path, mmap_mode="c") if dtype is None
+        else np.memmap(path, dtype, "r+" if name == "out" else "c", shape=tuple(shape))
         for name, (path, dtype, shape) in told["rows"].items()
     }  # fmt: skip
     job = PassJob(told["name"], {name: np.asarray(each) for name, each in whole.items()}, rows)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.engines.label_store import LabelStore, count_part_labels, fingerprint_files, finish_store, write_part
+from crowdwise.kernels.threads import n_threads
 from crowdwise.labels.columns import candidates
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
@@ -21,7 +22,7 @@ from crowdwise.labels.several_files import expand_paths
 from crowdwise.labels.vocabulary import parse_integers, plain_arrow_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from crowdwise.engines.label_store import Part
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 ROLES = ("task", "worker", "label")
+MEMORY_OF_THREAD = 2**29  # two threads in 600 MB ran out of it at 3 × 10⁸ labels, one did not
 SHARE_OF_SORT = 0.4  # of the memory, for DuckDB, which takes some more than it is told
 TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".txt")
 
@@ -86,15 +88,11 @@ def sort_files(
             _refuse_missing(database, table, named)
             workers, given = (_distinct(database, table, named[role], role) for role in ("worker", "label"))
             known = given if classes is None else _declared(classes, given)
-            _store_codes(database, "workers", workers, np.arange(len(workers)))
-            _store_codes(database, "classes", given, pc.index_in(given, value_set=known).to_numpy())
             task_name = _task_expression(database, table, named["task"], from_text=_is_text(paths[0]))
-            codes = f"SELECT {task_name} AS task, w.code AS worker, c.code AS label"
-            joined = f"FROM {table} s JOIN workers w ON s.{_quote(named['worker'])} = w.name"
-            rows = query(
-                database,
-                f"{codes} {joined} JOIN classes c ON s.{_quote(named['label'])} = c.name ORDER BY task, worker",
-            )
+            others = ", ".join(f"s.{_quote(named[role])} AS {role}" for role in ("worker", "label"))
+            # Names are encoded after the sort: a join below it takes memory that the sort does not get.
+            sorted_names = query(database, f"SELECT {task_name} AS task, {others} FROM {table} s ORDER BY 1, 2")
+            rows = _encode_names(sorted_names, workers, known)
             sizes = len(workers), len(known)
             most = part_labels or count_part_labels(*sizes)
             _write_parts(folder, sorted_runs(rows, most, smallest_int(sizes[1])), workers, known, on_duplicate, made_of)
@@ -129,7 +127,9 @@ def import_duckdb() -> Any:
 
 def open_database(duckdb: Any, folder: Path, memory: int) -> Any:
     """A database in memory that writes what does not fit to the folder."""
-    limits = {"memory_limit": f"{int(SHARE_OF_SORT * memory)}B", "temp_directory": str(folder / "sort")}
+    limit = int(SHARE_OF_SORT * memory)
+    threads = max(1, min(n_threads(), limit // MEMORY_OF_THREAD))
+    limits = {"memory_limit": f"{limit}B", "temp_directory": str(folder / "sort"), "threads": str(threads)}
     database = duckdb.connect(":memory:", config=limits)
     database.execute("SET enable_progress_bar = false")
     return database
@@ -193,7 +193,7 @@ def _task_starts(rows: pa.Table) -> IntArray:
 def _make_run(rows: pa.Table, starts: IntArray, label_type: Any) -> Run:
     names = rows.column(0).combine_chunks().take(pa.array(starts))
     names = names.chunk(0) if isinstance(names, pa.ChunkedArray) else names
-    if not pc.all(pc.less(names[:-1], names[1:])).as_py():
+    if pc.any(pc.greater_equal(names[:-1], names[1:])).as_py():
         raise RuntimeError("the database has not sorted the rows by task")
     ptr = np.concatenate((starts, [rows.num_rows]))
     return Run(names, ptr, rows.column(1).to_numpy().astype(np.int32), rows.column(2).to_numpy().astype(label_type))
@@ -288,10 +288,12 @@ def _declared(classes: Sequence[Any], given: pa.Array) -> pa.Array:
     return known.cast(given.type)
 
 
-def _store_codes(database: Any, name: str, names: pa.Array, codes: IntArray) -> None:
-    database.register("given_codes", pa.table({"name": names, "code": pa.array(codes, pa.int32())}))
-    database.execute(f"CREATE TABLE {name} AS SELECT * FROM given_codes")
-    database.unregister("given_codes")
+def _encode_names(batches: Iterable[pa.RecordBatch], workers: pa.Array, classes: pa.Array) -> Iterator[pa.RecordBatch]:
+    """Rows with the codes of workers and classes in place of their names."""
+    for batch in batches:
+        columns = [batch.column(0), *(pc.index_in(batch.column(at), value_set=names)
+                                      for at, names in ((1, workers), (2, classes)))]  # fmt: skip
+        yield pa.RecordBatch.from_arrays(columns, names=list(ROLES))
 
 
 def _task_expression(database: Any, table: str, column: str, *, from_text: bool) -> str:

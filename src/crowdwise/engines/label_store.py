@@ -209,7 +209,7 @@ class LabelStore:
             if about.st_size != part.n_bytes:
                 raise InputError(_say_changed(path))
             if buffer is None:
-                data: Any = np.memmap(path, np.uint8, "r")
+                data: Any = np.memmap(path, np.uint8, "c")  # loops are compiled for arrays that can be written
             else:
                 with path.open("rb", buffering=0) as file:
                     data = buffer[: about.st_size]

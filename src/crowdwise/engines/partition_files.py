@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from crowdwise.engines.external_sort import find_columns, import_duckdb, labels_of_run, query, sorted_runs
 from crowdwise.engines.label_store import Part, say_disk_errors, write_part
-from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.errors import InputError
 from crowdwise.labels.integer_codes import smallest_int
 from crowdwise.labels.vocabulary import as_text, plain_arrow_names
 
@@ -143,13 +143,13 @@ def _read_piece(piece: Piece) -> pa.Table:
             groups = f"{piece.groups[0]} to {piece.groups[-1]}"
             text = " ".join(str(error).split())
             raise InputError(
-                f"{quote(piece.path)} is damaged in row groups {groups}: {text}. Write the file anew, or leave it out."
+                f"{str(piece.path)!r} is damaged in row groups {groups}: {text}. Write the file anew, or leave it out."
             ) from None
     table = table.rename_columns(["task", "worker", "label"]).combine_chunks()
     for role in table.column_names:
         if table[role].null_count:
             raise InputError(
-                f"{quote(piece.path)} has no {role} in {table[role].null_count:,} of {table.num_rows:,} rows. Fill "
+                f"{str(piece.path)!r} has no {role} in {table[role].null_count:,} of {table.num_rows:,} rows. Fill "
                 "them in, or leave the rows out."
             )
     return table
@@ -166,4 +166,4 @@ def _open(path: str) -> pq.ParquetFile:
         return pq.ParquetFile(path)
     except (OSError, pa.ArrowException) as error:
         text = " ".join(str(error).split())
-        raise InputError(f"Cannot read {quote(path)} as Parquet: {text}.") from None
+        raise InputError(f"Cannot read {path!r} as Parquet: {text}.") from None
