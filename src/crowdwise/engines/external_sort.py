@@ -84,8 +84,9 @@ def sort_files(
     try:
         with open_database(duckdb, folder, memory) as database:
             table = _define_source(database, paths)
-            named = find_columns(database.sql(f"DESCRIBE {table}").fetchall(), (task, worker, label), paths)
-            _refuse_missing(database, table, named)
+            described = database.sql(f"DESCRIBE {table}").fetchall()
+            named = find_columns(described, (task, worker, label), paths)
+            _refuse_missing(database, table, named, described)
             workers, given = (_distinct(database, table, named[role], role) for role in ("worker", "label"))
             known = given if classes is None else _declared(classes, given)
             task_name = _task_expression(database, table, named["task"], from_text=_is_text(paths[0]))
@@ -250,10 +251,14 @@ def _is_text(path: Any) -> bool:
     return str(path).lower().endswith(TEXT)
 
 
-def _refuse_missing(database: Any, table: str, named: dict[str, str]) -> None:
-    counts = ", ".join(f"count(*) FILTER (trim(CAST({_quote(named[role])} AS VARCHAR)) = '') + count(*) - "
-                       f"count({_quote(named[role])})" for role in ROLES)  # fmt: skip
-    total, *missing = database.sql(f"SELECT count(*), {counts} FROM {table}").fetchall()[0]
+def _refuse_missing(database: Any, table: str, named: dict[str, str], described: list[Any]) -> None:
+    kinds = {str(row[0]): str(row[1]) for row in described}
+    counts = []
+    for role in ROLES:
+        column = _quote(named[role])
+        blank = f"count(*) FILTER (trim({column}) = '') + " if kinds[named[role]] == "VARCHAR" else ""
+        counts.append(f"{blank}count(*) - count({column})")
+    total, *missing = database.sql(f"SELECT count(*), {', '.join(counts)} FROM {table}").fetchall()[0]
     for role, lost in zip(ROLES, missing, strict=True):
         if lost:
             raise InputError(
