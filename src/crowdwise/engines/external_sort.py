@@ -1,7 +1,8 @@
 """Files of labels sorted by task with DuckDB, once, into the parts of a store; memory stays below what is allowed.
 
 Names of workers and classes become codes in alphabetical (or numerical) order; tasks are numbered in the order of their
-names. A store that was made of the same files is used again.
+names, where labels are many in rounds: first those whose hash falls in the first round. A store that was made of the
+same files is used again.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ __all__ = [
 ]
 
 ROLES = ("task", "worker", "label")
-MEMORY_OF_THREAD = 2**29  # two threads in 600 MB ran out of it at 3 × 10⁸ labels, one did not
-SHARE_OF_SORT = 0.4  # of the memory, for DuckDB, which takes some more than it is told
+MEMORY_OF_THREAD = 2**29  # that a sort needs
+ROUND_LABELS = 30_000_000  # sorted at a time; more labels are sorted in rounds, by the hash of the task
+SHARE_OF_SORT = 0.3  # of the memory, for DuckDB, which takes some more than it is told
 TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".txt")
 
 
@@ -86,17 +88,22 @@ def sort_files(
             table = _define_source(database, paths)
             described = database.sql(f"DESCRIBE {table}").fetchall()
             named = find_columns(described, (task, worker, label), paths)
-            _refuse_missing(database, table, named, described)
+            n_labels = _refuse_missing(database, table, named, described)
             workers, given = (_distinct(database, table, named[role], role) for role in ("worker", "label"))
             known = given if classes is None else _declared(classes, given)
             task_name = _task_expression(database, table, named["task"], from_text=_is_text(paths[0]))
-            others = ", ".join(f"s.{_quote(named[role])} AS {role}" for role in ("worker", "label"))
-            # Names are encoded after the sort: a join below it takes memory that the sort does not get.
-            sorted_names = query(database, f"SELECT {task_name} AS task, {others} FROM {table} s ORDER BY 1, 2")
-            rows = _encode_names(sorted_names, workers, known)
+            names = ", ".join(f"s.{_quote(named[role])} AS {role}" for role in ("worker", "label"))
             sizes = len(workers), len(known)
-            most = part_labels or count_part_labels(*sizes)
-            _write_parts(folder, sorted_runs(rows, most, smallest_int(sizes[1])), workers, known, on_duplicate, made_of)
+            most, n_rounds = part_labels or count_part_labels(*sizes), -(-n_labels // ROUND_LABELS)
+
+            def sort_rounds() -> Iterator[Run]:
+                for number in range(n_rounds):
+                    chosen = f"WHERE hash({task_name}) % {n_rounds} = {number}" if n_rounds > 1 else ""
+                    rows = query(database, f"SELECT {task_name} AS task, {names} FROM {table} s {chosen} ORDER BY 1, 2")
+                    # Names are encoded after the sort: a join below it takes memory that the sort does not get.
+                    yield from sorted_runs(_encode_names(rows, workers, known), most, smallest_int(sizes[1]))
+
+            _write_parts(folder, sort_rounds(), workers, known, on_duplicate, made_of)
     except (duckdb.Error, pa.ArrowException) as error:
         raise InputError(_explain(error, paths, folder)) from error
     if fingerprint_files(paths) != made_of["files"]:
@@ -251,7 +258,8 @@ def _is_text(path: Any) -> bool:
     return str(path).lower().endswith(TEXT)
 
 
-def _refuse_missing(database: Any, table: str, named: dict[str, str], described: list[Any]) -> None:
+def _refuse_missing(database: Any, table: str, named: dict[str, str], described: list[Any]) -> int:
+    """The number of rows, if all have a task, a worker and a label."""
     kinds = {str(row[0]): str(row[1]) for row in described}
     counts = []
     for role in ROLES:
@@ -265,6 +273,7 @@ def _refuse_missing(database: Any, table: str, named: dict[str, str], described:
                 f"Column {quote(named[role])} has no {role} in {lost:,} of {total:,} rows. Fill them in, or leave the "
                 "rows out."
             )
+    return int(total)
 
 
 def _quote(name: str) -> str:
