@@ -14,6 +14,7 @@ import os
 import shutil
 import uuid
 import weakref
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,7 +159,7 @@ class Dask:
         )
         if fingerprint_files(local) != made_of["files"]:
             raise InputError(f"{listing(map(str, local))} changed while it was read. Run again when it is complete.")
-        self._finish(folder, joined, {"workers": [workers], "classes": [known]}, sizes, made_of)
+        self._finish(folder, joined, workers, known, made_of)
         for at in range(len(pieces)):
             (folder / f"piece-{at:05}.parquet").unlink(missing_ok=True)
         return LabelStore(folder)
@@ -171,19 +172,14 @@ class Dask:
             yield pq.read_schema(folder / f"piece-{at:05}.parquet").field("task").type
 
     @staticmethod
-    def _finish(
-        folder: Path, joined: list[Any], names: dict[str, Any], sizes: tuple[int, int], made_of: dict[str, Any]
-    ) -> None:
-        from dataclasses import replace
-
-        parts, first, answers = [], 0, np.zeros(sizes[0] * sizes[1], np.int64)
-        every = [each for each in joined if each is not None]
-        for each in every:
-            parts.append(replace(each.part, first=first))
-            first += each.part.n_tasks
-            answers[each.cells] += each.counts
-        told = {"tasks": [each.tasks for each in every], **names}
-        finish_store(folder, parts, told, answers.reshape(sizes), [each.per_task for each in every], made_of)
+    def _finish(folder: Path, joined: list[Any], workers: pa.Array, classes: pa.Array, made_of: dict[str, Any]) -> None:
+        parts, first, answers = [], 0, np.zeros(len(workers) * len(classes), np.int64)
+        for each in joined:
+            if each is not None:
+                parts.append(replace(each.part, first=first))
+                first += each.part.n_tasks
+                answers[each.cells] += each.counts
+        finish_store(folder, parts, workers, classes, answers.reshape(len(workers), len(classes)), made_of)
 
     # ---- passes -------------------------------------------------------------------------------------------------
 

@@ -224,19 +224,17 @@ def _write_parts(
 ) -> None:
     plain_workers, plain_classes = plain_arrow_names(workers), plain_arrow_names(classes)
     parts: list[Part] = []
-    names, per_task, first = [], [], 0
+    first = 0
     answers = np.zeros(len(workers) * len(classes), np.int64)
     for run in runs:
         labels = labels_of_run(run, plain_workers, plain_classes, on_duplicate)
         parts.append(write_part(folder, len(parts), labels, first))
         answers += np.bincount(run.worker.astype(np.int64) * len(classes) + run.label, minlength=answers.size)
-        names.append(plain_arrow_names(run.tasks))
-        per_task.append(np.diff(run.ptr).astype(np.int32))
         first += len(run.tasks)
     if not parts:
         raise InputError("There are no labels in the files. Give at least one answer of one worker to one task.")
-    told = {"tasks": names, "workers": [plain_workers], "classes": [plain_classes]}
-    finish_store(folder, parts, told, answers.reshape(len(workers), len(classes)), per_task, made_of)
+    shape = len(workers), len(classes)
+    finish_store(folder, parts, plain_workers, plain_classes, answers.reshape(shape), made_of)
 
 
 # ---- in the database --------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 | `tasks.*`, `workers.*`, `classes.*` | names: text and where each ends, or integers; mapped, not read |
 | `answers.npy` | answers of each worker by label (M, K) |
 | `labels_per_task.i4` | number of labels of each task |
+| `part-N.blocks.tasks` | names of a part's tasks, until the store is finished |
 
 Parts hold about as many labels as the data alone decide, so that sums over them are made in the same order wherever
 and however often they run. A part is checked against its checksum when a process first reads it, and later only for
@@ -34,9 +35,10 @@ from crowdwise.kernels.block_layout import Blocks, lay_out_blocks
 from crowdwise.labels.atomic_output import replace_file
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.vocabulary import plain_arrow_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -106,14 +108,20 @@ def write_part(folder: Path, number: int, labels: CrowdLabels, first: int = 0) -
                 file.write(data)
                 checksum = zlib.crc32(data, checksum)
             offset = file.tell()
-    Path(file.name).replace(folder / name)
+    facts = pa.record_batch(
+        {"task": plain_arrow_names(labels.tasks), "n_labels": pa.array(labels.labels_per_task, pa.int32())}
+    )
+    with say_disk_errors(folder):
+        with pa.OSFile(f"{file.name}.tasks", "wb") as out, pa.ipc.new_file(out, facts.schema) as writer:
+            writer.write_batch(facts)
+        Path(f"{file.name}.tasks").replace(folder / f"{name}.tasks")
+        Path(file.name).replace(folder / name)
     numbers = {field: int(each) for field, each in values.items() if field not in arrays}
     return Part(name, first, labels.n_tasks, labels.n_labels, checksum, places, numbers, offset)
 
 
-def write_names(folder: Path, name: str, batches: Sequence[pa.Array]) -> None:
+def write_names(folder: Path, name: str, batches: Iterable[pa.Array], *, text: bool) -> None:
     """Names as raw Arrow buffers: integers, or text and where each ends."""
-    text = any(pa.types.is_string(each.type) or pa.types.is_large_string(each.type) for each in batches)
     with say_disk_errors(folder), (folder / f"{name}.data").open("wb") as data:
         if not text:
             for each in batches:
@@ -131,25 +139,38 @@ def write_names(folder: Path, name: str, batches: Sequence[pa.Array]) -> None:
 
 
 def finish_store(
-    folder: Path,
-    parts: Sequence[Part],
-    names: Mapping[str, Sequence[pa.Array]],
-    answers: IntArray,
-    per_task: Sequence[IntArray],
-    source: dict[str, Any],
+    folder: Path, parts: Sequence[Part], workers: pa.Array, classes: pa.Array, answers: IntArray, source: dict[str, Any]
 ) -> None:
-    """Write what stands beside the parts, and last the file that makes a folder a store."""
-    for what, batches in names.items():
-        write_names(folder, what, batches)
+    """Write what stands beside the parts, and last the file that makes a folder a store.
+
+    Names of tasks, which may be too many for memory, are joined from the files that `write_part` left, one at a time.
+    """
+
+    def read_tasks(column: str) -> Iterator[pa.Array]:
+        for part in parts:
+            with pa.ipc.open_file(pa.memory_map(str(folder / f"{part.file}.tasks"))) as held:
+                yield held.get_batch(0).column(column)
+
+    first = next(read_tasks("task"))
+    text = {"tasks": _is_text(first), "workers": _is_text(workers), "classes": _is_text(classes)}
+    batches = {"tasks": read_tasks("task"), "workers": iter([workers]), "classes": iter([classes])}
+    for what, each in batches.items():
+        write_names(folder, what, each, text=text[what])
     with say_disk_errors(folder):
         with (folder / "labels_per_task.i4").open("wb") as file:
-            for each in per_task:
-                file.write(np.ascontiguousarray(each, np.int32).data)
+            for counts in read_tasks("n_labels"):
+                file.write(np.ascontiguousarray(counts.to_numpy(), np.int32).data)
         np.save(folder / "answers.npy", answers)
     facts = {"format": FORMAT, "source": source, "parts": [asdict(each) for each in parts]}
-    facts["text"] = [what for what in names if (folder / f"{what}.ends").exists()]
+    facts["text"] = [what for what, is_text in text.items() if is_text]
     with replace_file(folder / "store.json") as draft:
         draft.write_text(json.dumps(facts))
+    for part in parts:
+        (folder / f"{part.file}.tasks").unlink(missing_ok=True)
+
+
+def _is_text(names: pa.Array) -> bool:
+    return bool(pa.types.is_string(names.type) or pa.types.is_large_string(names.type))
 
 
 # ---- reading one ------------------------------------------------------------------------------------------------

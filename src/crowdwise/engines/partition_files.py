@@ -42,11 +42,9 @@ class Piece(NamedTuple):
 
 
 class JoinedPart(NamedTuple):
-    """A part, the names of its tasks, labels of each, and answers (M, K) as positions and counts."""
+    """A part, and its answers (M, K) as positions and counts."""
 
     part: Part
-    tasks: pa.Array
-    per_task: IntArray
     cells: IntArray
     counts: IntArray
 
@@ -132,7 +130,7 @@ def join_part(
     labels = labels_of_run(run, *names, on_duplicate)
     part = write_part(place, number, labels)
     cells, counts = np.unique(run.worker.astype(np.int64) * sizes[1] + run.label, return_counts=True)
-    return JoinedPart(part, plain_arrow_names(run.tasks), np.diff(run.ptr).astype(np.int32), cells, counts)
+    return JoinedPart(part, cells, counts)
 
 
 def _read_piece(piece: Piece) -> pa.Table:

@@ -198,8 +198,7 @@ def store_labels(labels: CrowdLabels, folder: Path, part_labels: int | None) -> 
         last = min(max(last, first + 1), labels.n_tasks)
         parts.append(write_part(folder, len(parts), cut_tasks(labels, first, last), first))
         first = last
-    names = {"tasks": [labels.tasks], "workers": [labels.workers], "classes": [labels.classes]}
-    finish_store(folder, parts, names, labels.count_answers().astype(np.int64), [labels.labels_per_task], {})
+    finish_store(folder, parts, labels.workers, labels.classes, labels.count_answers().astype(np.int64), {})
     return LabelStore(folder)
 
 
