@@ -257,6 +257,21 @@ def test_a_full_scratch_disk(table: Path, tmp_path: Path, monkeypatch: pytest.Mo
     assert cw.DawidSkene(max_iter=3, tol=0).fit(labels).n_iter_ == 3
 
 
+def test_memory_that_is_out(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from crowdwise.engines import external_sort, stream_engine
+
+    def run_out(*_: Any) -> None:
+        raise MemoryError
+
+    labels = Stream(scratch=tmp_path / "s", part_labels=300).read(table)
+    monkeypatch.setattr(external_sort, "write_part", run_out)
+    with pytest.raises(InputError, match="Memory is out while labels are sorted"):
+        Stream().read(table)
+    monkeypatch.setattr(stream_engine, "run_part", run_out)
+    with pytest.raises(InputError, match=r"Memory is out in a pass.*run the same again"):
+        cw.DawidSkene().fit(labels)
+
+
 BAD = [
     ({"task": [1, None], "worker": ["a", "b"], "label": ["x", "y"]}, "no task in 1 of 2 rows"),
     ({"task": [1, 1], "worker": ["a", "a"], "label": ["x", "y"]}, "repeat an earlier one"),

@@ -104,6 +104,8 @@ def sort_files(
                     yield from sorted_runs(_encode_names(rows, workers, known), most, smallest_int(sizes[1]))
 
             _write_parts(folder, sort_rounds(), workers, known, on_duplicate, made_of)
+    except MemoryError as error:
+        raise InputError("Memory is out while labels are sorted. Nothing was lost: make more room for it.") from error
     except (duckdb.Error, pa.ArrowException) as error:
         raise InputError(_explain(error, paths, folder)) from error
     if fingerprint_files(paths) != made_of["files"]:

@@ -155,12 +155,17 @@ class Stream:
                 while pending:
                     found = pending.popleft().result()
                     total = found if total is None else add_results(total, found)
-            except BaseException:
+            except BaseException as error:
                 failed = True
                 for each in pending:
                     each.cancel()
                 for _ in store.parts:  # a reader that waits for room would wait for ever
                     buffers.put(np.empty(0, np.uint8))
+                if isinstance(error, MemoryError):
+                    raise InputError(
+                        f"Memory is out in a pass. The last finished iteration is kept in {str(store.folder)!r}: make "
+                        "more room for it, and run the same again to go on."
+                    ) from error
                 raise
         if total is None:
             raise InputError("There are no labels to fit. Give at least one answer of one worker to one task.")
