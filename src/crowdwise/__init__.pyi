@@ -2,6 +2,7 @@ from . import acquire as acquire
 from . import aggregate as aggregate
 from . import audit as audit
 from . import datasets as datasets
+from . import engines as engines
 from . import evaluate as evaluate
 from . import fitting as fitting
 from . import formats as formats

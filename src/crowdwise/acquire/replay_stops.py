@@ -1,9 +1,9 @@
 """A real set of labels played as a stream with a stop rule: what was promised, what it cost, and what was right.
 
-Some tasks, drawn at random, are gold: their truth is told to the rule, not to the model, and they get all their labels first,
-so that the rule can be calibrated early. The others come in rounds, one label for each open task, in random order. A share of the tasks that
-could be stopped is labelled on, as a check. The rule is calibrated after each round; a task is open again when the rule
-no longer stops it.
+Some tasks, drawn at random, are gold: their truth is told to the rule, not to the model, and they get all their labels
+first, so that the rule can be calibrated early. The others come in rounds, one label for each open task, in random
+order. A share of the tasks that could be stopped is labelled on, as a check. The rule is calibrated after each round; a
+task is open again when the rule no longer stops it.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ whose answer is known (gold) and from checks, tasks that were labelled on after 
 | accuracy of stopped tasks at τ | p r + (1 - p) s |
 
 Thresholds are tested from the highest that half of the gold tasks, or `ENOUGH` of them, reach, downwards, and τ is the
-last before the first at which P(accuracy ≥ target) < 1 - δ: so no luck among many tests decides (a fixed sequence, as in
-Angelopoulos et al. 2021, "Learn then test"). Where the first fails, nothing is stopped, and `promise` says so.
+last before the first at which P(accuracy ≥ target) < 1 - δ: so no luck among many tests decides (a fixed sequence, as
+in Angelopoulos et al. 2021, "Learn then test"). Where the first fails, nothing is stopped, and `promise` says so.
 The model is not told the gold: told, it is better at gold tasks than at others, even with a task's own labels left out
 of the workers' tables (.97 against .94 right at τ = .98 on the crowd web), and would vouch for too much. The promise is
 of the stopped tasks of this project together, given gold that was drawn as the other tasks were; it is no promise about
