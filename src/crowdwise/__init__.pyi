@@ -1,5 +1,6 @@
 from . import aggregate as aggregate
 from . import audit as audit
+from . import campaign as campaign
 from . import datasets as datasets
 from . import evaluate as evaluate
 from . import fitting as fitting

@@ -1,0 +1,253 @@
+"""Which task a worker has next, and where their answer goes: every statement of the hot path, in plain SQL.
+
+What keeps the promises is in the database, so that they hold for any number of servers and after any kill:
+
+| promise | kept by |
+|---|---|
+| a task has at most `per_task` answers | it has that many rows in `slots`, and an answer needs one of them |
+| a worker answers a task once | unique (task, worker) in `slots`, unique (task, worker, revision) in `answers` |
+| what is sent twice counts once | unique (worker, client key) in `answers` |
+| what a worker holds is given back | a lease has an end, and `sweep` frees what is past it |
+
+On PostgreSQL a free slot is taken by `SELECT … FOR UPDATE SKIP LOCKED`, so that servers do not wait for each other; on
+SQLite there is one writer at a time. A function here runs within the transaction of its caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from crowdwise.campaign.tables import ANSWERED, CLOSED, FREE, LEASED
+from crowdwise.campaign.task_queue import TaskQueue
+
+__all__ = ["ACCEPTED", "REPEATED", "Answer", "Leases", "Outcome"]
+
+ACCEPTED, REPEATED = "accepted", "repeated"
+TRIES = 24  # candidates of the queue that are tried before the database is asked for any
+
+
+class Outcome(NamedTuple):
+    """What became of a request.
+
+    Attributes
+    ----------
+    status
+        ACCEPTED, REPEATED (it was there already), or why it was refused: "full", "answered", "key", "nothing".
+    tasks
+        Tasks that the worker holds now.
+    task
+        The task that was answered, skipped or taken back.
+    """
+
+    status: str
+    tasks: tuple[int, ...] = ()
+    task: int | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer or a skip as it came in; `answer` is JSON text, None for a skip."""
+
+    worker: int
+    task: int
+    key: str
+    answer: str | None
+    reason: str | None = None
+    seconds: float | None = None
+    n_next: int = 1
+
+
+class Leases:
+    """The statements of one database.
+
+    Parameters
+    ----------
+    is_sqlite
+        How parameters are written, and whether rows are locked.
+    queue
+        Which tasks to try first.
+    lease_seconds
+        How long a worker holds a task.
+    room
+        How many answers may still be bought.
+    """
+
+    def __init__(
+        self,
+        *,
+        is_sqlite: bool,
+        queue: TaskQueue,
+        lease_seconds: float,
+        room: Callable[[], int] = lambda: 1 << 60,
+        per_worker: int = 0,
+    ) -> None:
+        self.queue, self.lease_seconds, self.room, self.per_worker = queue, lease_seconds, room, per_worker
+        self.touched: set[int] = set()  # tasks that may have been finished since somebody looked
+
+        def line(text: str) -> str:
+            return text if is_sqlite else text.replace("?", "%s")
+
+        lock = "" if is_sqlite else " FOR UPDATE SKIP LOCKED"
+        free = f"(SELECT slot FROM slots WHERE task_id = ? AND state = {FREE} ORDER BY slot LIMIT 1{lock})"
+        self._keys = line("SELECT task_id, kind FROM answers WHERE worker_id = ? AND client_key = ?")
+        self._held = line(f"SELECT task_id FROM slots WHERE worker_id = ? AND state = {LEASED} AND expires > ?")
+        self._take = line(
+            f"UPDATE slots SET worker_id = ?, state = ?, expires = ? WHERE task_id = ? AND slot = {free} "
+            f"AND state = {FREE} AND NOT EXISTS (SELECT 1 FROM slots WHERE task_id = ? AND worker_id = ?)"
+        )
+        self._fill = line(
+            f"UPDATE slots SET state = {ANSWERED}, expires = NULL "
+            f"WHERE task_id = ? AND worker_id = ? AND state = {LEASED}"
+        )
+        self._free = line(
+            f"UPDATE slots SET state = {FREE}, worker_id = NULL, expires = NULL "
+            f"WHERE task_id = ? AND worker_id = ? AND state = {LEASED}"
+        )
+        self._again = line(
+            f"UPDATE slots SET state = {LEASED}, expires = ? WHERE task_id = ? AND worker_id = ? AND state = {ANSWERED}"
+        )
+        self._state = line("SELECT state FROM slots WHERE task_id = ? AND worker_id = ?")
+        self._insert = line(
+            "INSERT INTO answers (task_id, worker_id, revision, kind, answer, reason, client_key, created, seconds) "
+            "VALUES (?, ?, COALESCE((SELECT MAX(revision) + 1 FROM answers WHERE task_id = ? AND worker_id = ?), 0), "
+            "?, ?, ?, ?, ?, ?)"
+        )
+        self._last = line(
+            "SELECT task_id, kind FROM answers AS a WHERE worker_id = ? AND kind = 'answer' AND NOT EXISTS (SELECT 1 "
+            "FROM answers AS b WHERE b.task_id = a.task_id AND b.worker_id = a.worker_id AND b.revision > a.revision) "
+            "ORDER BY id DESC LIMIT 1"
+        )
+        self._any = line(
+            f"SELECT s.task_id FROM slots AS s JOIN tasks AS t ON t.id = s.task_id WHERE s.state = {FREE} "
+            "AND t.state = 'open' AND t.gold IS NULL AND NOT EXISTS (SELECT 1 FROM slots AS o WHERE "
+            "o.task_id = s.task_id AND o.worker_id = ?) AND NOT EXISTS (SELECT 1 FROM answers AS a WHERE "
+            "a.task_id = s.task_id AND a.worker_id = ?) LIMIT 1"
+        )
+        self._sweep = line(
+            f"UPDATE slots SET state = {FREE}, worker_id = NULL, expires = NULL "
+            f"WHERE state = {LEASED} AND expires <= ? RETURNING task_id"
+        )
+        self._leave = line(
+            f"UPDATE slots SET state = {FREE}, worker_id = NULL, expires = NULL "
+            f"WHERE state = {LEASED} AND worker_id = ? RETURNING task_id"
+        )
+        self._finish = line(
+            "UPDATE tasks SET state = 'finished', reason = 'cap', finished = ? WHERE id = ? AND state = 'open' AND "
+            f"NOT EXISTS (SELECT 1 FROM slots WHERE task_id = ? AND state IN ({FREE}, {LEASED}))"
+        )
+        self._reopen = line("UPDATE tasks SET state = 'open', reason = '', finished = NULL WHERE id = ?")
+        self._open_slots = line(f"UPDATE slots SET state = {FREE} WHERE task_id = ? AND state = {CLOSED}")
+
+    def lease(self, cursor: Any, worker: int, n: int, now: float) -> tuple[int, ...]:
+        """Tasks that the worker holds: those they have, and new ones until there are `n`, where there are any."""
+        cursor.execute(self._held, (worker, now))
+        held = [row[0] for row in cursor.fetchall()]
+        if len(held) >= n:
+            return tuple(held[:n])
+        n = min(n, len(held) + max(self.room(), 0))
+        if self.per_worker:
+            n = min(n, self.per_worker - self.queue.answered[worker])
+        while len(held) < n and (task := self._take_next(cursor, worker, now, held)) is not None:
+            held.append(task)
+        return tuple(held)
+
+    def _take_next(self, cursor: Any, worker: int, now: float, held: list[int]) -> int | None:
+        for tried, task in enumerate(self.queue.candidates(worker, held)):
+            if self._take_slot(cursor, worker, task, LEASED, now + self.lease_seconds):
+                return task
+            self.queue.mark_full(task)
+            if tried == TRIES:
+                break
+        cursor.execute(self._any, (worker, worker))
+        row = cursor.fetchone()
+        if row is not None and self._take_slot(cursor, worker, row[0], LEASED, now + self.lease_seconds):
+            return int(row[0])
+        return None
+
+    def _take_slot(self, cursor: Any, worker: int, task: int, state: int, expires: float | None) -> bool:
+        cursor.execute(self._take, (worker, state, expires, task, task, task, worker))
+        if cursor.rowcount != 1:
+            return False
+        self.queue.change(task, 1)
+        self.queue.seen[worker].add(task)
+        return True
+
+    def submit(self, cursor: Any, given: Answer, now: float) -> Outcome:
+        """Store an answer or a skip; a task that was answered or is full is refused."""
+        cursor.execute(self._keys, (given.worker, given.key))
+        stored = cursor.fetchone()
+        if stored is not None:
+            same = stored[0] == given.task and stored[1] == ("skip" if given.answer is None else "answer")
+            tasks = self.lease(cursor, given.worker, given.n_next, now) if same else ()
+            return Outcome(REPEATED if same else "key", tasks, given.task)
+        if given.answer is None:
+            cursor.execute(self._free, (given.task, given.worker))
+            if cursor.rowcount == 1:
+                self.queue.change(given.task, -1)
+        else:
+            cursor.execute(self._fill, (given.task, given.worker))
+            if cursor.rowcount != 1 and not self._take_slot(cursor, given.worker, given.task, ANSWERED, None):
+                cursor.execute(self._state, (given.task, given.worker))
+                status = "full" if cursor.fetchone() is None else "answered"
+                return Outcome(status, self.lease(cursor, given.worker, given.n_next, now), given.task)
+            self.queue.answered[given.worker] += 1
+        self._write(cursor, given, "skip" if given.answer is None else "answer", now)
+        self.touched.add(given.task)
+        self.queue.seen[given.worker].add(given.task)
+        return Outcome(ACCEPTED, self.lease(cursor, given.worker, given.n_next, now), given.task)
+
+    def _write(self, cursor: Any, given: Answer, kind: str, now: float) -> None:
+        pair = (given.task, given.worker)
+        more = (kind, given.answer, given.reason, given.key, now, given.seconds)
+        cursor.execute(self._insert, (*pair, *pair, *more))
+
+    def undo(self, cursor: Any, worker: int, key: str, now: float) -> Outcome:
+        """Take the worker's last answer back, and give them its task again; other tasks that they hold are freed."""
+        cursor.execute(self._keys, (worker, key))
+        stored = cursor.fetchone()
+        if stored is not None:
+            return Outcome(REPEATED if stored[1] == "undo" else "key", self.lease(cursor, worker, 1, now), stored[0])
+        cursor.execute(self._last, (worker,))
+        last = cursor.fetchone()
+        if last is None:
+            return Outcome("nothing", self.lease(cursor, worker, 1, now))
+        task = int(last[0])
+        self.leave(cursor, worker)
+        cursor.execute(self._again, (now + self.lease_seconds, task, worker))
+        if cursor.rowcount != 1:  # the place was given to somebody else, as after an exclusion
+            return Outcome("nothing", self.lease(cursor, worker, 1, now))
+        self._write(cursor, Answer(worker, task, key, None), "undo", now)
+        self.queue.answered[worker] -= 1
+        if task not in self.queue.taken:
+            self.queue.add(task, self.queue.cap)
+        cursor.execute(self._reopen, (task,))
+        cursor.execute(self._open_slots, (task,))
+        return Outcome(ACCEPTED, (task,), task)
+
+    def leave(self, cursor: Any, worker: int) -> None:
+        """Free what a worker holds; they may be asked it again."""
+        cursor.execute(self._leave, (worker,))
+        for (task,) in cursor.fetchall():
+            self.queue.change(task, -1)
+            self.queue.seen[worker].discard(task)
+
+    def sweep(self, cursor: Any, now: float) -> int:
+        """Free what was held too long; returns how many places."""
+        cursor.execute(self._sweep, (now,))
+        freed = cursor.fetchall()
+        for (task,) in freed:
+            self.queue.change(task, -1)
+        return len(freed)
+
+    def finish_full(self, cursor: Any, now: float) -> list[int]:
+        """Mark tasks finished that have all their answers; returns them."""
+        finished = []
+        for task in sorted(self.touched):
+            cursor.execute(self._finish, (now, task, task))
+            if cursor.rowcount == 1:
+                finished.append(task)
+                self.queue.close(task)
+        self.touched.clear()
+        return finished

@@ -1,0 +1,232 @@
+"""The consensus as answers come in: fitted again on all of them whenever somebody looks and something is new.
+
+| question | method |
+|---|---|
+| classes | Dawid and Skene (1979), with gold clamped; the share of each answer before every class was given |
+| values, comparison, multi-label | the default method of the kind |
+
+A fit is made at most so often that it takes a twentieth of one core, so that a large campaign is not slowed by its own
+charts. Until there is something to fit, the consensus is empty.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import threading
+import time
+import warnings
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from crowdwise.campaign.answer_tables import answer_columns, counted_answers
+from crowdwise.labels.errors import CrowdwiseError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from crowdwise.campaign.running_campaign import Campaign
+
+__all__ = ["LiveConsensus", "Portrait", "Snapshot", "Verdict"]
+
+SHARE = 20  # a fit waits this many times as long as the last one took
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the answers to a task come to: the answer, how sure it is (None if that has no number), of how many."""
+
+    answer: Any
+    confidence: float | None
+    n_answers: int
+    votes: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Portrait:
+    """A worker: answers, skill with its interval (None where there is none yet), gold, and seconds for an answer."""
+
+    n_answers: int
+    skill: float | None = None
+    low: float | None = None
+    high: float | None = None
+    gold_right: int = 0
+    gold_answered: int = 0
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The campaign's consensus at one moment; `note` says why there is none, if so."""
+
+    changed: int = -1
+    n_answers: int = 0
+    tasks: dict[str, Verdict] = field(default_factory=dict)
+    workers: dict[str, Portrait] = field(default_factory=dict)
+    scores: list[dict[str, Any]] = field(default_factory=list)
+    history: tuple[float, ...] = ()
+    note: str = ""
+    model: Any = None
+
+    @property
+    def mean_confidence(self) -> float | None:
+        """Mean over tasks that have an answer."""
+        found = [each.confidence for each in self.tasks.values() if each.confidence is not None]
+        return statistics.fmean(found) if found else None
+
+    def disputed(self, most: int = 20) -> list[tuple[str, Verdict]]:
+        """Tasks of two answers or more whose consensus is least sure."""
+        rows = [(name, each) for name, each in self.tasks.items() if each.n_answers > 1 and len(each.votes) > 1]
+        return sorted(rows, key=lambda row: (row[1].confidence if row[1].confidence is not None else 1.0, row[0]))[
+            :most
+        ]
+
+
+class LiveConsensus:
+    """Fits when asked, and remembers."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        self.campaign = campaign
+        self._lock = threading.Lock()
+        self._snapshot, self._made, self._cost = Snapshot(), -1e9, 0.0
+
+    def snapshot(self, *, fresh: bool = False) -> Snapshot:
+        """The consensus now, or that of a moment ago if a fit is dear; `fresh` waits for all answers."""
+        with self._lock:
+            changed = self.campaign.changed
+            due = self._made + min(SHARE * self._cost, 60.0)
+            if changed != self._snapshot.changed and (fresh or time.monotonic() >= due):
+                began = time.perf_counter()
+                self._snapshot = _make_snapshot(self.campaign, changed)
+                self._cost, self._made = time.perf_counter() - began, time.monotonic()
+            return self._snapshot
+
+    def snapshot_number(self) -> int:
+        """Which state of the campaign the last fit was made of."""
+        return self._snapshot.changed
+
+
+def _make_snapshot(campaign: Campaign, changed: int) -> Snapshot:
+    table = counted_answers(campaign.store)
+    given = [json.loads(each) for each in table["answer"].to_pylist()]
+    names, people = table["task"].to_pylist(), table["worker"].to_pylist()
+    votes: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for name, answer in zip(names, given, strict=True):
+        votes[name][_say(answer)] += 1
+    portraits = _count_workers(table, people, given)
+    history = tuple(table["time"].to_pylist())
+    plain = {name: Verdict(max(found, key=found.get), max(found.values()) / sum(found.values()),  # type: ignore[arg-type]
+                           sum(found.values()), dict(found)) for name, found in votes.items()}  # fmt: skip
+    begun = Snapshot(changed, len(given), plain, portraits, [], history)
+    if not given:
+        return begun
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # few answers: what is not sure is shown as such
+            return _fit(campaign, table, begun)
+    except CrowdwiseError as error:  # too few answers for a model
+        return Snapshot(changed, len(given), plain, portraits, [], history, str(error))
+
+
+def _say(answer: Any) -> str:
+    return (
+        " + ".join(answer) or "none"
+        if isinstance(answer, list)
+        else f"{answer:g}"
+        if isinstance(answer, float | int)
+        else answer
+    )
+
+
+def _count_workers(table: pa.Table, people: list[str], given: list[Any]) -> dict[str, Portrait]:
+    seconds: defaultdict[str, list[float]] = defaultdict(list)
+    right, asked, n_answers = Counter[str](), Counter[str](), Counter[str]()
+    for worker, answer, gold, took in zip(
+        people, given, table["gold"].to_pylist(), table["seconds"].to_pylist(), strict=True
+    ):
+        n_answers[worker] += 1
+        if took is not None:
+            seconds[worker].append(took)
+        if gold is not None:
+            asked[worker] += 1
+            right[worker] += json.loads(gold) == answer
+    return {
+        worker: Portrait(
+            n,
+            gold_right=right[worker],
+            gold_answered=asked[worker],
+            seconds=statistics.median(seconds[worker]) if seconds[worker] else None,
+        )
+        for worker, n in n_answers.items()
+    }
+
+
+def _fit(campaign: Campaign, table: pa.Table, begun: Snapshot) -> Snapshot:
+    question = campaign.project.question
+    contents = {task.name: task.content for task in campaign.tasks.values()} if question.kind == "comparison" else None
+    columns = answer_columns(table, question, contents).drop_columns(["time", "seconds"])
+    return (
+        _fit_classes(campaign, columns, table, begun)
+        if question.kind == "classes"
+        else _fit_kind(campaign, columns, begun)
+    )
+
+
+def _fit_classes(campaign: Campaign, columns: pa.Table, table: pa.Table, begun: Snapshot) -> Snapshot:
+    from crowdwise.aggregate.dawid_skene import DawidSkene
+    from crowdwise.labels.read import read_labels
+
+    labels = read_labels(columns, classes=campaign.project.question.classes, kind="labels")
+    rows = zip(table["task"].to_pylist(), table["gold"].to_pylist(), strict=True)
+    gold = {task: json.loads(known) for task, known in rows if known is not None}
+    model = DawidSkene(smoothing=1.0).fit(labels, gold or None)
+    found = model.consensus()
+    tasks = {
+        task: Verdict(label, float(sure), begun.tasks[task].n_answers, begun.tasks[task].votes)
+        for task, label, sure in zip(
+            *(found[name].to_pylist() for name in ("task", "label", "confidence")), strict=True
+        )
+    }
+    return Snapshot(
+        begun.changed, begun.n_answers, tasks, _add_skill(begun.workers, model.workers(), "skill"), [], begun.history,
+        model=model,
+    )  # fmt: skip
+
+
+def _add_skill(portraits: dict[str, Portrait], table: Any, name: str) -> dict[str, Portrait]:
+    """Portraits with a number of the model's table of workers, and its interval."""
+    found = dict(portraits)
+    for row in table.to_pylist():
+        was = portraits.get(row["worker"])
+        if was is not None and row.get(name) is not None:
+            low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+            found[row["worker"]] = Portrait(
+                was.n_answers, row[name], low, high, was.gold_right, was.gold_answered, was.seconds
+            )
+    return found
+
+
+WORKER_NUMBERS = {"values": "error", "comparisons": "reliability", "multi-label": "sensitivity"}
+
+
+def _fit_kind(campaign: Campaign, columns: pa.Table, begun: Snapshot) -> Snapshot:
+    from crowdwise.kinds.kind_registry import kind
+
+    question = campaign.project.question
+    described = kind("comparisons" if question.kind == "comparison" else question.kind)
+    more = {"classes": question.classes} if question.kind == "multi-label" else {}
+    if question.kind == "comparison":
+        columns = columns.drop_columns(["task"])
+    slug = "bradley-terry" if question.kind == "comparison" else None
+    model = described.method(slug).load()().fit(described.read(columns, **more))
+    rows = model.consensus().to_pylist()
+    workers = _add_skill(begun.workers, model.workers(), WORKER_NUMBERS[described.name])
+    if question.kind == "comparison":  # the tasks are pairs: votes say who won, the scores are of the items
+        return Snapshot(begun.changed, begun.n_answers, begun.tasks, workers, rows, begun.history)
+    tasks = {}
+    for row in rows:
+        was = begun.tasks[row["task"]]
+        answer = row["value"] if question.kind == "values" else row["labels"]
+        tasks[row["task"]] = Verdict(answer, row.get("confidence"), was.n_answers, was.votes)
+    return Snapshot(begun.changed, begun.n_answers, tasks, workers, [], begun.history)

@@ -1,0 +1,112 @@
+"""Which tasks are open, in the order in which they are to be asked: a hint that is held in memory.
+
+The database decides whether a task may be given out; this queue only says which to try first, so that it may be wrong
+(another server took the place) without harm. Tasks lie in ranks, and the lowest rank is asked first. By default a rank
+is the number of places taken, so that the task with the fewest answers comes first; a policy may set others.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+__all__ = ["TaskQueue"]
+
+
+class TaskQueue:
+    """The open tasks.
+
+    Parameters
+    ----------
+    cap
+        Answers that a task has at most.
+    gold_share
+        Share of the questions that are gold, as long as the worker has some left.
+    """
+
+    def __init__(self, cap: int, gold_share: float = 0.0, *, random_state: int | None = None) -> None:
+        self.cap, self.gold_share = cap, gold_share
+        self.taken: dict[int, int] = {}  # places that are leased or answered, of open tasks
+        self.seen: defaultdict[int, set[int]] = defaultdict(set)  # tasks that a worker has had
+        self.answered: defaultdict[int, int] = defaultdict(int)  # answers that a worker has given
+        self._gold: set[int] = set()
+        self._ranks: dict[int, int] | None = None
+        self._levels: defaultdict[int, dict[int, None]] = defaultdict(dict)
+        self._gold_level: dict[int, None] = {}
+        self._place: dict[int, int] = {}
+        self._dice = random.Random(random_state)  # noqa: S311 (mixes gold in; no secret)
+
+    def add(self, task: int, taken: int = 0, *, gold: bool = False) -> None:
+        """Add an open task with some places taken, or set how many are."""
+        if gold:
+            self._gold.add(task)
+        self.taken[task] = taken
+        self._move(task)
+
+    def change(self, task: int, by: int) -> None:
+        """A place was taken (1) or given back (-1); nothing for a task that is closed."""
+        if task in self.taken:
+            self.taken[task] = max(self.taken[task] + by, 0)
+            self._move(task)
+
+    def mark_full(self, task: int) -> None:
+        """The database has no place of this task left."""
+        if task in self.taken:
+            self.taken[task] = self.cap
+            self._move(task)
+
+    def close(self, task: int) -> None:
+        """Ask a task no more."""
+        self._remove(task)
+        self.taken.pop(task, None)
+
+    def set_ranks(self, ranks: Mapping[int, int] | None) -> None:
+        """Ask tasks of lower rank first; without ranks those with fewest places taken."""
+        self._ranks = None if ranks is None else dict(ranks)
+        for task in self.taken:
+            self._move(task)
+
+    def _remove(self, task: int) -> None:
+        if task in self._gold:
+            self._gold_level.pop(task, None)
+        elif (level := self._place.pop(task, None)) is not None:
+            self._levels[level].pop(task, None)
+
+    def _move(self, task: int) -> None:
+        if task in self._gold:
+            if self.taken[task] < self.cap:
+                self._gold_level[task] = None
+            else:
+                self._gold_level.pop(task, None)
+            return
+        level = None if self.taken[task] >= self.cap else self._rank(task)
+        if level == self._place.get(task):
+            return
+        self._remove(task)
+        if level is not None:
+            self._place[task] = level
+            self._levels[level][task] = None
+
+    def _rank(self, task: int) -> int:
+        return self.taken[task] if self._ranks is None else self._ranks.get(task, -1)
+
+    def candidates(self, worker: int, skip: Iterable[int] = ()) -> Iterator[int]:
+        """Tasks that the worker has not had and that may have a place left, the first to be asked first."""
+        seen = self.seen[worker]
+        barred = seen.union(skip) if skip else seen
+        if self._gold_level and self._dice.random() < self.gold_share:
+            yield from [task for task in self._gold_level if task not in barred][:1]
+        for level in sorted(self._levels):
+            found = []
+            for task in self._levels[level]:  # not changed meanwhile: at most eight are looked for
+                if task not in barred:
+                    found.append(task)
+                    if len(found) == 8:
+                        break
+            yield from found
+
+    @property
+    def n_open(self) -> int:
+        """Tasks with a place left, gold not counted."""
+        return sum(len(level) for level in self._levels.values())

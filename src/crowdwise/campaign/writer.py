@@ -1,0 +1,195 @@
+"""One thread that writes: what came in meanwhile is one transaction, and nobody is told "stored" before it is on disk.
+
+A commit waits for the disk; while it waits, requests gather, and the next commit takes them all (group commit). So the
+number of answers a second does not depend on how many commits the disk can do. Should a transaction fail, its
+requests are tried again one by one on a new connection: they are safe to repeat, because each has a client key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from crowdwise.campaign.store import Store
+
+__all__ = ["StoreUnavailableError", "Work", "Writer"]
+
+log = logging.getLogger("crowdwise.campaign")
+T = TypeVar("T")
+BATCH = 512  # requests of one transaction
+PAUSE = 0.5  # seconds between two rounds of what is to be done regularly
+
+
+class StoreUnavailableError(Exception):
+    """The database did not take it: full disk, restart, lost connection. Nothing was stored; try again."""
+
+
+class Work(NamedTuple):
+    """What a request may use within the transaction."""
+
+    connection: sa.Connection
+    cursor: Any
+    now: float
+
+
+class Request(NamedTuple):
+    """Something to do, and who waits for it."""
+
+    run: Callable[[Work], Any]
+    done: Callable[[Any, BaseException | None], None]
+
+
+class Writer:
+    """The thread that writes.
+
+    Parameters
+    ----------
+    store
+        The database.
+    regular
+        Done between requests, every half second.
+    recover
+        Called after a transaction failed: what is held in memory may be wrong.
+    """
+
+    def __init__(
+        self, store: Store, *, regular: Callable[[Work], None], recover: Callable[[], None] = lambda: None
+    ) -> None:
+        self.store, self.regular, self.recover = store, regular, recover
+        self.n_commits = 0
+        self.failing = False
+        self._requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self._connection: sa.Connection | None = None
+        self._thread = threading.Thread(target=self._loop, name="campaign-writer", daemon=True)
+        self._stopped = False
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def stop(self, timeout: float = 30.0) -> None:
+        """Write what is waiting, then end."""
+        self._stopped = True
+        self._requests.put(None)
+        self._thread.join(timeout)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait."""
+        return self._requests.qsize()
+
+    async def run(self, work: Callable[[Work], T]) -> T:
+        """Run something in the next transaction; returns once it is on disk."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+
+        def settle(result: Any, error: BaseException | None) -> None:
+            if not future.done():  # the client may have gone
+                future.set_exception(error) if error is not None else future.set_result(result)
+
+        def done(result: Any, error: BaseException | None) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has been closed: the server stops
+                loop.call_soon_threadsafe(settle, result, error)
+
+        if self._stopped:
+            raise StoreUnavailableError("the server stops")
+        self._requests.put(Request(work, done))
+        return await future
+
+    def run_blocking(self, work: Callable[[Work], T]) -> T:
+        """The same for code without an event loop."""
+        future: Future[T] = Future()
+
+        def done(result: Any, error: BaseException | None) -> None:
+            future.set_exception(error) if error is not None else future.set_result(result)
+
+        self._requests.put(Request(work, done))
+        return future.result()
+
+    def _loop(self) -> None:
+        due = 0.0
+        while True:
+            batch, ended = self._gather(max(due - time.monotonic(), 0.0))
+            if batch:
+                self._write(batch)
+            if time.monotonic() >= due and not ended:
+                self._write([Request(self.regular, self._log_failure)])
+                due = time.monotonic() + PAUSE
+            if ended:
+                self._drop_connection()
+                return
+
+    def _gather(self, wait: float) -> tuple[list[Request], bool]:
+        batch: list[Request] = []
+        try:
+            first = self._requests.get(timeout=wait) if wait > 0 else self._requests.get_nowait()
+            while first is not None:
+                batch.append(first)
+                if len(batch) == BATCH:
+                    return batch, False
+                first = self._requests.get_nowait()
+        except queue.Empty:
+            return batch, False
+        return batch, True
+
+    def _write(self, batch: list[Request]) -> None:
+        try:
+            results = self._run_transaction(batch)
+        except Exception as error:
+            self._drop_connection()
+            self.recover()
+            if len(batch) > 1:
+                for each in batch:
+                    self._write([each])
+                return
+            self._fail(batch[0], error)
+            return
+        self.failing = False
+        for request, result in zip(batch, results, strict=True):
+            request.done(result, None)
+
+    def _fail(self, request: Request, error: Exception) -> None:
+        if isinstance(error, SQLAlchemyError | OSError) or type(error).__module__.startswith(("sqlite3", "psycopg")):
+            if not isinstance(error, IntegrityError):
+                self.failing = True
+            log.warning("the database failed", extra={"error": type(error).__name__})
+            request.done(None, StoreUnavailableError(str(error)))
+            return
+        request.done(None, error)
+
+    def _run_transaction(self, batch: list[Request]) -> list[Any]:
+        if self._connection is None:
+            self._connection = self.store.engine.connect()
+        connection = self._connection
+        with connection.begin():
+            cursor = connection.connection.cursor()
+            work = Work(connection, cursor, self.store.clock.now())
+            results = [request.run(work) for request in batch]
+            cursor.close()
+        self.n_commits += 1
+        return results
+
+    def _drop_connection(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(Exception):
+                self._connection.invalidate()
+            with contextlib.suppress(Exception):
+                self._connection.close()
+            self._connection = None
+
+    @staticmethod
+    def _log_failure(_result: Any, error: BaseException | None) -> None:
+        if error is not None:
+            log.warning("the regular work failed", extra={"error": type(error).__name__})
