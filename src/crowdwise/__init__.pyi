@@ -1,3 +1,4 @@
+from . import acquire as acquire
 from . import aggregate as aggregate
 from . import audit as audit
 from . import campaign as campaign
