@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import FileResponse, RedirectResponse
@@ -20,9 +20,11 @@ from crowdwise.campaign.access import WORKER_COOKIE, check_form, get_service, se
 from crowdwise.campaign.images import IMAGE_NAME
 from crowdwise.campaign.leases import ACCEPTED, REPEATED
 from crowdwise.campaign.page_templates import render, render_message
-from crowdwise.campaign.running_campaign import KnownWorker
-from crowdwise.campaign.service import Service
 from crowdwise.campaign.worker_api import answer_from_form
+
+if TYPE_CHECKING:
+    from crowdwise.campaign.running_campaign import KnownWorker
+    from crowdwise.campaign.service import Service
 
 __all__ = ["router"]
 

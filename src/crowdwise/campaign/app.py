@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request, Response
@@ -23,6 +22,8 @@ from crowdwise.campaign.writer import StoreUnavailableError
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from crowdwise.campaign.running_campaign import Campaign
 
 __all__ = ["make_app"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -12,6 +11,8 @@ from crowdwise.campaign.task_files import read_tasks
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from crowdwise.campaign.project import Project
 
 __all__ = ["check_project"]

@@ -9,7 +9,10 @@ then on only what the monotonic clock has counted is added.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["CampaignClock"]
 

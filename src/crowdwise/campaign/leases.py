@@ -15,12 +15,15 @@ SQLite there is one writer at a time. A function here runs within the transactio
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crowdwise.campaign.tables import ANSWERED, CLOSED, FREE, LEASED
-from crowdwise.campaign.task_queue import TaskQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from crowdwise.campaign.task_queue import TaskQueue
 
 __all__ = ["ACCEPTED", "REPEATED", "Answer", "Leases", "Outcome"]
 
@@ -84,6 +87,7 @@ class Leases:
         per_worker: int = 0,
     ) -> None:
         self.queue, self.lease_seconds, self.room, self.per_worker = queue, lease_seconds, room, per_worker
+        self.n_leased = self.n_answers = 0  # in the whole campaign, as far as is known here
         self.touched: set[int] = set()  # tasks that may have been finished since somebody looked
 
         def line(text: str) -> str:
@@ -112,7 +116,7 @@ class Leases:
         self._insert = line(
             "INSERT INTO answers (task_id, worker_id, revision, kind, answer, reason, client_key, created, seconds) "
             "VALUES (?, ?, COALESCE((SELECT MAX(revision) + 1 FROM answers WHERE task_id = ? AND worker_id = ?), 0), "
-            "?, ?, ?, ?, ?, ?)"
+            "?, ?, ?, ?, ?, ?) ON CONFLICT (worker_id, client_key) DO NOTHING"
         )
         self._last = line(
             "SELECT task_id, kind FROM answers AS a WHERE worker_id = ? AND kind = 'answer' AND NOT EXISTS (SELECT 1 "
@@ -143,15 +147,21 @@ class Leases:
     def lease(self, cursor: Any, worker: int, n: int, now: float) -> tuple[int, ...]:
         """Tasks that the worker holds: those they have, and new ones until there are `n`, where there are any."""
         cursor.execute(self._held, (worker, now))
-        held = [row[0] for row in cursor.fetchall()]
+        return self.lease_more(cursor, worker, [row[0] for row in cursor.fetchall()], n, now)
+
+    def lease_more(self, cursor: Any, worker: int, held: list[int], n: int, now: float) -> tuple[int, ...]:
+        """The tasks that are held, and new ones until there are `n`."""
         if len(held) >= n:
             return tuple(held[:n])
-        n = min(n, len(held) + max(self.room(), 0))
-        if self.per_worker:
-            n = min(n, self.per_worker - self.queue.answered[worker])
+        n = self.allowed(worker, len(held), n)
         while len(held) < n and (task := self._take_next(cursor, worker, now, held)) is not None:
             held.append(task)
         return tuple(held)
+
+    def allowed(self, worker: int, n_held: int, n: int) -> int:
+        """How many of `n` tasks a worker may hold, given the budget and the limit of answers for each worker."""
+        n = min(n, n_held + max(self.room(), 0))
+        return min(n, self.per_worker - self.queue.answered[worker]) if self.per_worker else n
 
     def _take_next(self, cursor: Any, worker: int, now: float, held: list[int]) -> int | None:
         for tried, task in enumerate(self.queue.candidates(worker, held)):
@@ -172,36 +182,66 @@ class Leases:
             return False
         self.queue.change(task, 1)
         self.queue.seen[worker].add(task)
+        self.n_leased += 1  # an answer without a lease is counted as one when it is noted
         return True
 
     def submit(self, cursor: Any, given: Answer, now: float) -> Outcome:
-        """Store an answer or a skip; a task that was answered or is full is refused."""
+        """Store an answer or a skip; a task that was answered or is full is refused.
+
+        The usual way is three statements: the worker's lease becomes an answered slot, the answer is written, the next
+        slot is taken. What does not go that way (sent twice, a lease that ran out) is looked at closely.
+        """
+        cursor.execute(self._free if given.answer is None else self._fill, (given.task, given.worker))
+        held = cursor.rowcount == 1
+        if not held and (refused := self.look_closely(cursor, given, now)) is not None:
+            return refused
+        if not self._write(cursor, given, "skip" if given.answer is None else "answer", now):
+            back = self._again if given.answer is not None else None
+            if back is not None:  # the key belongs to another answer
+                cursor.execute(back, (now + self.lease_seconds, given.task, given.worker))
+            return Outcome("key", (), given.task)
+        if given.answer is None and held:
+            self.queue.change(given.task, -1)
+            self.n_leased -= 1
+        self.note_answer(given)
+        return Outcome(ACCEPTED, self.lease_after(cursor, given, now), given.task)
+
+    def note_answer(self, given: Answer) -> None:
+        """Remember an answer that was written."""
+        self.queue.answered[given.worker] += given.answer is not None
+        self.n_answers += given.answer is not None
+        self.n_leased -= given.answer is not None
+        self.queue.seen[given.worker].add(given.task)
+        self.touched.add(given.task)
+
+    def lease_after(self, cursor: Any, given: Answer, now: float) -> tuple[int, ...]:
+        """The next tasks of a worker who has just answered; one who holds one at a time holds none now."""
+        if given.n_next > 1:
+            return self.lease(cursor, given.worker, given.n_next, now)
+        return self.lease_more(cursor, given.worker, [], given.n_next, now)
+
+    def submit_many(self, cursor: Any, batch: list[Answer], now: float) -> list[Outcome]:
+        """Store the answers of one transaction."""
+        return [self.submit(cursor, given, now) for given in batch]
+
+    def look_closely(self, cursor: Any, given: Answer, now: float) -> Outcome | None:
+        """What becomes of an answer without a lease; None if a slot was free for it."""
         cursor.execute(self._keys, (given.worker, given.key))
-        stored = cursor.fetchone()
-        if stored is not None:
+        if (stored := cursor.fetchone()) is not None:
             same = stored[0] == given.task and stored[1] == ("skip" if given.answer is None else "answer")
             tasks = self.lease(cursor, given.worker, given.n_next, now) if same else ()
             return Outcome(REPEATED if same else "key", tasks, given.task)
-        if given.answer is None:
-            cursor.execute(self._free, (given.task, given.worker))
-            if cursor.rowcount == 1:
-                self.queue.change(given.task, -1)
-        else:
-            cursor.execute(self._fill, (given.task, given.worker))
-            if cursor.rowcount != 1 and not self._take_slot(cursor, given.worker, given.task, ANSWERED, None):
-                cursor.execute(self._state, (given.task, given.worker))
-                status = "full" if cursor.fetchone() is None else "answered"
-                return Outcome(status, self.lease(cursor, given.worker, given.n_next, now), given.task)
-            self.queue.answered[given.worker] += 1
-        self._write(cursor, given, "skip" if given.answer is None else "answer", now)
-        self.touched.add(given.task)
-        self.queue.seen[given.worker].add(given.task)
-        return Outcome(ACCEPTED, self.lease(cursor, given.worker, given.n_next, now), given.task)
+        if given.answer is None or self._take_slot(cursor, given.worker, given.task, ANSWERED, None):
+            return None
+        cursor.execute(self._state, (given.task, given.worker))
+        status = "full" if cursor.fetchone() is None else "answered"
+        return Outcome(status, self.lease(cursor, given.worker, given.n_next, now), given.task)
 
-    def _write(self, cursor: Any, given: Answer, kind: str, now: float) -> None:
+    def _write(self, cursor: Any, given: Answer, kind: str, now: float) -> bool:
+        """Write a row of answers; False if the worker has used the key already."""
         pair = (given.task, given.worker)
-        more = (kind, given.answer, given.reason, given.key, now, given.seconds)
-        cursor.execute(self._insert, (*pair, *pair, *more))
+        cursor.execute(self._insert, (*pair, *pair, kind, given.answer, given.reason, given.key, now, given.seconds))
+        return bool(cursor.rowcount == 1)
 
     def undo(self, cursor: Any, worker: int, key: str, now: float) -> Outcome:
         """Take the worker's last answer back, and give them its task again; other tasks that they hold are freed."""
@@ -220,6 +260,8 @@ class Leases:
             return Outcome("nothing", self.lease(cursor, worker, 1, now))
         self._write(cursor, Answer(worker, task, key, None), "undo", now)
         self.queue.answered[worker] -= 1
+        self.n_answers -= 1
+        self.n_leased += 1
         if task not in self.queue.taken:
             self.queue.add(task, self.queue.cap)
         cursor.execute(self._reopen, (task,))
@@ -232,6 +274,7 @@ class Leases:
         for (task,) in cursor.fetchall():
             self.queue.change(task, -1)
             self.queue.seen[worker].discard(task)
+            self.n_leased -= 1
 
     def sweep(self, cursor: Any, now: float) -> int:
         """Free what was held too long; returns how many places."""
@@ -239,6 +282,7 @@ class Leases:
         freed = cursor.fetchall()
         for (task,) in freed:
             self.queue.change(task, -1)
+        self.n_leased -= len(freed)
         return len(freed)
 
     def finish_full(self, cursor: Any, now: float) -> list[int]:

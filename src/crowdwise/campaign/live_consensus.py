@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from crowdwise.campaign.running_campaign import Campaign
 
-__all__ = ["LiveConsensus", "Portrait", "Snapshot", "Verdict"]
+__all__ = ["LiveConsensus", "Portrait", "Snapshot", "Verdict", "read_known"]
 
 SHARE = 20  # a fit waits this many times as long as the last one took
 
@@ -178,9 +178,7 @@ def _fit_classes(campaign: Campaign, columns: pa.Table, table: pa.Table, begun: 
     from crowdwise.labels.read import read_labels
 
     labels = read_labels(columns, classes=campaign.project.question.classes, kind="labels")
-    rows = zip(table["task"].to_pylist(), table["gold"].to_pylist(), strict=True)
-    gold = {task: json.loads(known) for task, known in rows if known is not None}
-    model = DawidSkene(smoothing=1.0).fit(labels, gold or None)
+    model = DawidSkene(smoothing=1.0).fit(labels, read_known(table))
     found = model.consensus()
     tasks = {
         task: Verdict(label, float(sure), begun.tasks[task].n_answers, begun.tasks[task].votes)
@@ -192,6 +190,12 @@ def _fit_classes(campaign: Campaign, columns: pa.Table, table: pa.Table, begun: 
         begun.changed, begun.n_answers, tasks, _add_skill(begun.workers, model.workers(), "skill"), [], begun.history,
         model=model,
     )  # fmt: skip
+
+
+def read_known(table: pa.Table) -> dict[str, Any] | None:
+    """Known answers of the tasks in a table of answers; None if there are none."""
+    rows = zip(table["task"].to_pylist(), table["gold"].to_pylist(), strict=True)
+    return {task: json.loads(known) for task, known in rows if known is not None} or None
 
 
 def _add_skill(portraits: dict[str, Portrait], table: Any, name: str) -> dict[str, Portrait]:

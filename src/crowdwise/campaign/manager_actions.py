@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -12,6 +11,8 @@ from crowdwise.campaign import tables as db
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from crowdwise.campaign.running_campaign import Campaign, KnownWorker
     from crowdwise.campaign.writer import Work
 
@@ -196,7 +197,9 @@ class ManagerActions:
 
         def work(given: Work) -> None:
             line = self.campaign.store.insert(db.settings).values(name="paused", value="yes" if paused else "no")
-            given.connection.execute(line.on_conflict_do_update(["name"], set_={"value": "yes" if paused else "no"}))
+            given.connection.execute(
+                line.on_conflict_do_update(index_elements=["name"], set_={"value": "yes" if paused else "no"})
+            )
             self.campaign.paused = paused
 
         self._run(work, "pause" if paused else "continue", "campaign", reason)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
@@ -20,8 +19,12 @@ from crowdwise.campaign.access import MANAGER_COOKIE, check_form, get_service, r
 from crowdwise.campaign.manager_actions import ManagerActions
 from crowdwise.campaign.page_templates import render
 from crowdwise.campaign.security import hash_token, verify_password
-from crowdwise.campaign.service import Service
 from crowdwise.labels.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from crowdwise.campaign.service import Service
 
 __all__ = ["make_overview", "router"]
 

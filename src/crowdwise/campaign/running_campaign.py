@@ -7,14 +7,13 @@ import json
 import logging
 import secrets
 import time
-from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from crowdwise.campaign import tables as db
+from crowdwise.campaign.batch_leases import BatchLeases
 from crowdwise.campaign.images import import_images
 from crowdwise.campaign.leases import ACCEPTED, Answer, Leases, Outcome
 from crowdwise.campaign.security import Signer, hash_password
@@ -24,6 +23,8 @@ from crowdwise.campaign.task_queue import TaskQueue
 from crowdwise.campaign.writer import Work, Writer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from crowdwise.campaign.project import Project
 
 __all__ = ["Campaign", "KnownTask", "KnownWorker", "open_campaign"]
@@ -70,8 +71,6 @@ class Campaign:
     ----------
     tasks, workers
         Every task and worker, by their number; `worker_numbers` by name.
-    n_answers
-        Answers that count, as of the last look at the database.
     """
 
     def __init__(self, project: Project, store: Store) -> None:
@@ -83,20 +82,29 @@ class Campaign:
         self.task_numbers: dict[str, int] = {}
         self.workers: dict[int, KnownWorker] = {}
         self.worker_numbers: dict[str, int] = {}
-        self.n_answers = self.n_leased = 0
         self.changed = 0  # grows whenever an answer came, so that watchers know
-        self.finished: deque[int] = deque()  # tasks whose webhooks are to be sent
         self._refreshed = 0.0
         self.queue = TaskQueue(project.per_task, project.gold_share)
-        self.leases = Leases(
+        make = Leases if store.is_sqlite else BatchLeases
+        self.leases = make(
             is_sqlite=store.is_sqlite,
             queue=self.queue,
             lease_seconds=project.lease_seconds,
             room=self._budget_left,
             per_worker=project.per_worker,
         )
-        self.writer = Writer(store, regular=self._do_regular_work, recover=self.load)
+        self.writer = Writer(store, submit_many=self._submit_many, regular=self._do_regular_work, recover=self.load)
         self.load()
+
+    @property
+    def n_answers(self) -> int:
+        """Answers that count."""
+        return self.leases.n_answers
+
+    @property
+    def n_leased(self) -> int:
+        """Questions that workers have before them."""
+        return self.leases.n_leased
 
     def start(self) -> None:
         """Begin to take answers."""
@@ -160,7 +168,7 @@ class Campaign:
         """Count answers and leases."""
         counts = sa.select(db.slots.c.state, sa.func.count()).where(db.slots.c.state.in_((db.LEASED, db.ANSWERED)))
         found: dict[int, int] = dict(connection.execute(counts.group_by(db.slots.c.state)).tuples().all())
-        self.n_leased, self.n_answers = found.get(db.LEASED, 0), found.get(db.ANSWERED, 0)
+        self.leases.n_leased, self.leases.n_answers = found.get(db.LEASED, 0), found.get(db.ANSWERED, 0)
 
     def _budget_left(self) -> int:
         if self.paused:
@@ -169,8 +177,7 @@ class Campaign:
 
     def _do_regular_work(self, work: Work) -> None:
         """Free what was held too long, mark what is finished, and see what another server changed."""
-        if freed := self.leases.sweep(work.cursor, work.now):
-            self.n_leased = max(self.n_leased - freed, 0)
+        self.leases.sweep(work.cursor, work.now)
         self.announce_finished(work, self.leases.finish_full(work.cursor, work.now))
         if time.monotonic() - self._refreshed > REFRESH:
             self._load_tasks(work.connection)
@@ -196,27 +203,20 @@ class Campaign:
         return await self.writer.run(lambda work: self._lease(work, worker, n))
 
     def _lease(self, work: Work, worker: int, n: int) -> Outcome:
-        tasks = self.leases.lease(work.cursor, worker, n, work.now)
-        self.n_leased += len(tasks)  # those held before are counted twice until the next look: on the safe side
-        return Outcome(ACCEPTED, tasks)
+        return Outcome(ACCEPTED, self.leases.lease(work.cursor, worker, n, work.now))
 
     async def submit(self, given: Answer) -> Outcome:
         """Store an answer or a skip; returns once it is on disk, with the next task."""
-        outcome = await self.writer.run(lambda work: self._submit(work, given))
+        outcome = await self.writer.submit(given)
         self.changed += outcome.status == ACCEPTED
         return outcome
 
-    def _submit(self, work: Work, given: Answer) -> Outcome:
-        outcome = self.leases.submit(work.cursor, given, work.now)
-        if outcome.status == ACCEPTED:
-            self.n_answers += given.answer is not None
-            self.n_leased += len(outcome.tasks) - 1
-        return outcome
+    def _submit_many(self, work: Work, batch: list[Answer]) -> list[Outcome]:
+        return self.leases.submit_many(work.cursor, batch, work.now)
 
     async def undo(self, worker: int, key: str) -> Outcome:
         """Take a worker's last answer back."""
         outcome = await self.writer.run(lambda work: self.leases.undo(work.cursor, worker, key, work.now))
-        self.n_answers -= outcome.status == ACCEPTED
         self.changed += 1
         return outcome
 

@@ -10,7 +10,6 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,8 @@ from crowdwise.campaign.app import make_app
 from crowdwise.campaign.running_campaign import open_campaign
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from crowdwise.campaign.project import Project
     from crowdwise.campaign.running_campaign import Campaign
 

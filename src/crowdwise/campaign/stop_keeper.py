@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from crowdwise.campaign.manager_actions import ManagerActions
+from crowdwise.campaign.stop_promise import find_promised
 from crowdwise.campaign.writer import StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -26,17 +27,17 @@ LEVELS = 20  # of confidence, by which tasks are ranked
 def find_stopped(service: Service, snapshot: Snapshot) -> tuple[list[int], str]:
     """Open tasks that need no more answers, and the sentence that says by which rule."""
     rule, campaign = service.project.stop, service.campaign
-    threshold, reason = rule.target, f"confidence of {rule.target:g} reached"
+    reason = f"confidence of {rule.target:g} reached"
+    promised: set[str] | None = None
     if rule.rule == "promise":
-        from crowdwise.campaign.stop_promise import calibrate
-
-        threshold, reason = calibrate(service)
-    found = [
-        number
-        for name, each in snapshot.tasks.items()
-        if each.confidence is not None and each.confidence >= threshold and each.n_answers >= rule.at_least
-        and (number := campaign.task_numbers[name]) in campaign.queue.taken and not campaign.tasks[number].has_gold
-    ]  # fmt: skip
+        promised, reason = find_promised(service)
+    found = []
+    for name, each in snapshot.tasks.items():
+        number = campaign.task_numbers[name]
+        if number not in campaign.queue.taken or campaign.tasks[number].has_gold or each.n_answers < rule.at_least:
+            continue
+        if name in promised if promised is not None else (each.confidence or 0.0) >= rule.target:
+            found.append(number)
     return found, reason
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +32,8 @@ except ModuleNotFoundError as error:
     ) from error
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from crowdwise.campaign.project import Project
     from crowdwise.campaign.task_files import Task
 
@@ -230,7 +231,11 @@ class Store:
     def write_setting(self, name: str, value: str, *, replace: bool = True) -> str:
         """Keep a value; with `replace=False` one that is there stays. Returns what is there now."""
         line = self.insert(db.settings).values(name=name, value=value)
-        line = line.on_conflict_do_update(["name"], set_={"value": value}) if replace else line.on_conflict_do_nothing()
+        line = (
+            line.on_conflict_do_update(index_elements=["name"], set_={"value": value})
+            if replace
+            else line.on_conflict_do_nothing()
+        )
         with self.write() as connection:
             connection.execute(line)
             return str(
