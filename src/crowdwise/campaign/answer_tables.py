@@ -67,7 +67,7 @@ def every_answer(store: Store) -> pa.Table:
 def _read(store: Store, line: Any, names: tuple[str, ...]) -> pa.Table:
     kinds = {"number": pa.int64(), "time": pa.float64(), "seconds": pa.float64(), "revision": pa.int64()}
     with store.read() as connection:
-        rows = connection.execute(line).tuples().all()
+        rows = connection.execute(line).all()
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
     return pa.table({name: pa.array(list(column), kinds.get(name, pa.string()))
                      for name, column in zip(names, columns, strict=True)})  # fmt: skip

@@ -126,7 +126,7 @@ class ManagerActions:
         other = f"worker-{secrets.token_hex(6)}"
 
         def work(given: Work) -> None:
-            values = {"name": other, "details": "{}", "link": db.workers.c.link + 1}
+            values = {"name": other, "details": "{}", "reason": "", "link": db.workers.c.link + 1}
             given.connection.execute(db.workers.update().where(db.workers.c.id == worker.id).values(values))
             self._forget(given, name, other)
             self.campaign.load_workers(given.connection)

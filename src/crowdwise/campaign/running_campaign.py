@@ -151,15 +151,15 @@ class Campaign:
             connection.execute(sa.select(db.tasks.c.id).where(db.tasks.c.state == "open")).scalars(), 0
         )
         taken = sa.select(slots.task_id, sa.func.count()).where(slots.state != db.FREE).group_by(slots.task_id)
-        open_tasks.update((task, n) for task, n in connection.execute(taken).tuples() if task in open_tasks)
+        open_tasks.update((task, n) for task, n in connection.execute(taken) if task in open_tasks)
         for task in [task for task in queue.taken if task not in open_tasks]:
             queue.close(task)
         for task, n in open_tasks.items():
             queue.add(task, n, gold=self.tasks[task].has_gold)
-        for worker, task in connection.execute(sa.select(db.answers.c.worker_id, db.answers.c.task_id)).tuples():
+        for worker, task in connection.execute(sa.select(db.answers.c.worker_id, db.answers.c.task_id)):
             queue.seen[worker].add(task)
         held = sa.select(slots.worker_id, slots.task_id, slots.state).where(slots.worker_id.is_not(None))
-        for worker, task, state in connection.execute(held).tuples():
+        for worker, task, state in connection.execute(held):
             queue.seen[worker].add(task)
             queue.answered[worker] += state == db.ANSWERED
         self.leases.touched |= set(open_tasks)
@@ -167,7 +167,7 @@ class Campaign:
     def count_answers(self, connection: sa.Connection) -> None:
         """Count answers and leases."""
         counts = sa.select(db.slots.c.state, sa.func.count()).where(db.slots.c.state.in_((db.LEASED, db.ANSWERED)))
-        found: dict[int, int] = dict(connection.execute(counts.group_by(db.slots.c.state)).tuples().all())
+        found: dict[int, int] = dict(connection.execute(counts.group_by(db.slots.c.state)).all())
         self.leases.n_leased, self.leases.n_answers = found.get(db.LEASED, 0), found.get(db.ANSWERED, 0)
 
     def _budget_left(self) -> int:

@@ -1,4 +1,4 @@
-"""The stop rule that promises: stopped tasks are right as often as the project asks, as gold shows (`crowdwise.acquire`)."""
+"""The stop rule that promises: stopped tasks are right as often as asked, as gold shows (`crowdwise.acquire`)."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def find_promised(service: Service) -> tuple[set[str], str]:
     model = OnlineModel(classes=project.question.classes)
     model.partial_fit(labels, gold=read_known(table))
     rule = StopRule(target=project.stop.target).calibrate(model)
-    stopped = rule.stopped(model) if rule.can_promise else []
-    names = {str(name) for name, done in zip(model.tasks.every, stopped, strict=False) if done}
+    stopped = rule.stopped(model) if rule.can_promise else [False] * len(model.tasks)
+    names = {str(name) for name, done in zip(model.tasks.every, stopped, strict=True) if done}
     return names, rule.promise().rstrip(".") or "it cannot promise yet"

@@ -186,7 +186,7 @@ class Store:
                     for task in new
                 ],
             )
-            numbers = dict(connection.execute(sa.select(db.tasks.c.name, db.tasks.c.id)).tuples().all())
+            numbers = dict(connection.execute(sa.select(db.tasks.c.name, db.tasks.c.id)).all())
             connection.execute(
                 db.slots.insert(),
                 [
