@@ -51,11 +51,13 @@ def encode_image(content: bytes) -> tuple[str, bytes]:
     except Exception as error:  # Pillow's readers raise whatever broken bytes make them raise
         raise InputError("It is no PNG, JPEG, GIF or WebP image that can be read.") from error
     image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+    bare = Image.new(image.mode, image.size)  # comments and the like are kept with an image that was read
+    bare.paste(image)
     buffer = io.BytesIO()
     if is_photograph:
-        image.save(buffer, "JPEG", quality=90)
+        bare.save(buffer, "JPEG", quality=90)
     else:
-        image.save(buffer, "PNG")
+        bare.save(buffer, "PNG")
     written = buffer.getvalue()
     return f"{hashlib.sha256(written).hexdigest()}.{'jpg' if is_photograph else 'png'}", written
 

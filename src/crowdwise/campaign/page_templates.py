@@ -42,9 +42,9 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def render(name: str, service: Service, status: int = 200, **values: Any) -> HTMLResponse:
+def render(name: str, service: Service, code: int = 200, /, **values: Any) -> HTMLResponse:
     """A page."""
-    return HTMLResponse(_environment().get_template(name).render(project=service.project, **values), status)
+    return HTMLResponse(_environment().get_template(name).render(project=service.project, **values), code)
 
 
 def render_message(service: Service, heading: str, *lines: str, status: int = 200, **more: Any) -> HTMLResponse:
