@@ -1,4 +1,4 @@
-"""How much a task is worth another label: one function for each policy, all tasks at once.
+"""How much a task is worth another label: one small class for each policy, all tasks at once.
 
 q is the posterior (N, K), A the confusion matrix (K, K) [truth, label] of the worker who would answer.
 
@@ -8,88 +8,105 @@ q is the posterior (N, K), A the confusion matrix (K, K) [truth, label] of the w
 | round-robin | minus the number of labels |
 | uncertainty | entropy of q[t] |
 | margin | 1 - (largest - second largest of q[t]) |
-| information-gain | I(answer; truth) = H(q[t]) - Σ_l p(l) H(q[t] given l), p(l) = Σ_k q[t, k] A[k, l] |
+| information-gain | I(answer; truth) = H(p) - Σ_k q[t, k] H(A[k]), p(l) = Σ_k q[t, k] A[k, l] |
 | error-reduction | Σ_l max_k q[t, k] A[k, l] - max_k q[t, k]: the expected gain in the chance to be right |
+
+No worth saw a truth.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from crowdwise.fitting.parameter_checks import check_choice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["TASK_POLICIES", "score_tasks"]
+__all__ = ["TASK_POLICIES", "TaskPolicy", "make_task_policy"]
 
 
-def entropy(posterior: FloatArray) -> FloatArray:
-    """Entropy of each row, in nats."""
-    logs = np.log(np.maximum(posterior, 1e-300))
-    found: FloatArray = -(posterior * logs).sum(axis=-1)
-    return found
+class TaskPolicy(Protocol):
+    """What a policy offers."""
+
+    def score(self, posterior: FloatArray, n_labels: IntArray, confusion: FloatArray) -> FloatArray:
+        """Worth of each task (N,), from posteriors (N, K), numbers of labels (N,) and the worker's matrix (K, K)."""
 
 
-def compute_uniform(posterior: FloatArray, n_labels: IntArray, confusion: FloatArray) -> FloatArray:
-    """The same for all."""
-    del n_labels, confusion
-    return np.zeros(len(posterior))
+class Uniform:
+    """Any task."""
+
+    def score(self, posterior: FloatArray, n_labels: IntArray, confusion: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Nothing for each."""
+        return np.zeros(len(posterior))
 
 
-def compute_round_robin(posterior: FloatArray, n_labels: IntArray, confusion: FloatArray) -> FloatArray:
-    """Fewest labels first."""
-    del posterior, confusion
-    return -n_labels.astype(np.float64)
+class RoundRobin:
+    """The task with the fewest labels."""
+
+    def score(self, posterior: FloatArray, n_labels: IntArray, confusion: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Minus the number of labels."""
+        return -n_labels.astype(np.float64)
 
 
-def compute_uncertainty(posterior: FloatArray, n_labels: IntArray, confusion: FloatArray) -> FloatArray:
-    """Entropy of the posterior."""
-    del n_labels, confusion
-    return entropy(posterior)
+class Uncertainty:
+    """The task whose posterior has the greatest entropy."""
+
+    def score(self, posterior: FloatArray, n_labels: IntArray, confusion: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Entropy in nats."""
+        return entropy(posterior)
 
 
-def compute_margin(posterior: FloatArray, n_labels: IntArray, confusion: FloatArray) -> FloatArray:
-    """How near the second class is to the first."""
-    del n_labels, confusion
-    top = np.sort(posterior, axis=1)
-    near: FloatArray = 1 - (top[:, -1] - top[:, -2])
-    return near
+class Margin:
+    """The task whose two best classes are nearest."""
+
+    def score(self, posterior: FloatArray, n_labels: IntArray, confusion: FloatArray) -> FloatArray:  # noqa: ARG002
+        """One less the distance of the two."""
+        top = np.partition(posterior, -2, axis=1)
+        near: FloatArray = 1 - (top[:, -1] - top[:, -2])
+        return near
 
 
-def compute_information_gain(posterior: FloatArray, n_labels: IntArray, confusion: FloatArray) -> FloatArray:
-    """Mutual information between the worker's answer and the truth."""
-    del n_labels
-    joint = posterior[:, :, None] * confusion  # (N, truth, label)
-    answer = joint.sum(axis=1)
-    noise = posterior @ entropy(confusion)
-    gain: FloatArray = np.maximum(entropy(answer) - noise, 0)
-    return gain
+class InformationGain:
+    """The task of whose truth this worker's answer tells most."""
+
+    def score(self, posterior: FloatArray, n_labels: IntArray, confusion: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Mutual information of answer and truth, in nats."""
+        gain: FloatArray = np.maximum(entropy(posterior @ confusion) - posterior @ entropy(confusion), 0)
+        return gain
 
 
-def compute_error_reduction(posterior: FloatArray, n_labels: IntArray, confusion: FloatArray) -> FloatArray:
-    """Expected gain in the chance that the consensus is right."""
-    del n_labels
-    joint = posterior[:, :, None] * confusion
-    gain: FloatArray = np.maximum(joint.max(axis=1).sum(axis=1) - posterior.max(axis=1), 0)
-    return gain
+class ErrorReduction:
+    """The task whose consensus this worker's answer is expected to mend most."""
+
+    def score(self, posterior: FloatArray, n_labels: IntArray, confusion: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Expected gain in the chance that the consensus is right."""
+        joint = posterior[:, :, None] * confusion
+        gain: FloatArray = np.maximum(joint.max(axis=1).sum(axis=1) - posterior.max(axis=1), 0)
+        return gain
 
 
-TASK_POLICIES: dict[str, Callable[[FloatArray, IntArray, FloatArray], FloatArray]] = {
-    "uniform": compute_uniform,
-    "round-robin": compute_round_robin,
-    "uncertainty": compute_uncertainty,
-    "margin": compute_margin,
-    "information-gain": compute_information_gain,
-    "error-reduction": compute_error_reduction,
+TASK_POLICIES: dict[str, type[TaskPolicy]] = {
+    "uniform": Uniform,
+    "round-robin": RoundRobin,
+    "uncertainty": Uncertainty,
+    "margin": Margin,
+    "information-gain": InformationGain,
+    "error-reduction": ErrorReduction,
 }
 
 
-def score_tasks(policy: str, posterior: FloatArray, n_labels: IntArray, confusion: FloatArray) -> FloatArray:
-    """Worth of each task (N,) by a policy of this name."""
+def make_task_policy(policy: str | TaskPolicy) -> TaskPolicy:
+    """A policy by its name, or one of the user's own."""
+    if not isinstance(policy, str) and hasattr(policy, "score"):
+        return policy
     check_choice("policy", policy, tuple(TASK_POLICIES))
-    return TASK_POLICIES[policy](posterior, n_labels, confusion)
+    return TASK_POLICIES[str(policy)]()
+
+
+def entropy(shares: FloatArray) -> FloatArray:
+    """Entropy along the last axis, in nats."""
+    found: FloatArray = -(shares * np.log(np.maximum(shares, 1e-300))).sum(axis=-1)
+    return found

@@ -19,9 +19,11 @@ from crowdwise.kernels.online_em import (
     add_labels,
     chain_labels,
     recount,
+    rescore,
     revisit_task,
     revisit_tasks,
     set_tables,
+    start_from_votes,
 )
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
 __all__ = ["Names", "OnlineModel"]
 
 ROOM = 64  # tasks, workers and labels that there is room for at first
+FIRST_REFIT, LAST_REFIT = 100.0, 100_000.0  # labels; later ones move little, and a pass over them takes a while
+PASSES, NEAR = 15, 1e-2  # of a refit on the way
+LEAST_GROWTH = 1.1
 MODES = ("exact", "decay")
 EMPTY = {"gold": -1, "last_edge": -1, "edge_before": -1}
 
@@ -102,6 +107,12 @@ class OnlineModel:
         Pseudo-count of each class in the class shares.
     window : int, 0 or more
         Most labels of a task that a new one changes the counts of, in exact mode; 0 for all.
+    revisits : int, 0 or more
+        Earlier tasks that each label is followed by going over again, in turn, in exact mode: they are judged by what
+        has been learnt of the workers since.
+    growth : float, 0 or 1.1 or more
+        Refit, from the shares of votes, each time that the labels have grown by this factor, up to 100,000 labels; 0
+        for never. A stream's first labels are judged before their workers are known, and what was made of them lasts.
 
     Examples
     --------
@@ -120,10 +131,12 @@ class OnlineModel:
         *,
         family: str = "dawid-skene",
         mode: str = "exact",
-        right: float = 2.0,
-        wrong: float = 1.0,
+        right: float = 0.5,
+        wrong: float = 0.25,
         shares: float = 1.0,
         window: int = 0,
+        revisits: int = 1,
+        growth: float = 1.5,
     ) -> None:
         check_choice("family", family, FAMILIES)
         check_choice("mode", mode, MODES)
@@ -131,13 +144,18 @@ class OnlineModel:
         check_number("wrong", wrong, low=0, above=True)
         check_number("shares", shares, low=0)
         check_count("window", window, low=0)
+        check_count("revisits", revisits, low=0)
+        check_number("growth", growth, low=0)
+        if 0 < growth < LEAST_GROWTH:
+            raise InputError(f"growth is {growth:g}; it must be 0, for never, or {LEAST_GROWTH:g} or more.")
         if family == "mean-field" and shares == 0:
             raise InputError("shares is 0; a mean field needs a number above 0.")
         self.family, self.mode, self.right, self.wrong = family, mode, float(right), float(wrong)
-        self.shares, self.window = float(shares), int(window)
+        self.shares, self.window, self.revisits = float(shares), int(window), int(revisits)
+        self.growth, self._next_refit = float(growth), FIRST_REFIT if growth else np.inf
         self.tasks, self.workers, self.classes = Names("task"), Names("worker"), Names("class", classes)
         self.n_labels = 0
-        self._pairs: set[tuple[int, int]] = set()
+        self._answered: dict[int, set[int]] = {}  # tasks by worker, as positions
         self._arrays = _make_arrays(Sizes(ROOM, ROOM, ROOM), len(self.classes))
         self._room = Sizes(ROOM, ROOM, ROOM)
         self._set_rule()
@@ -148,17 +166,20 @@ class OnlineModel:
     def add(self, task: Any, worker: Any, label: Any) -> None:
         """Take one label in; a task, worker or class that is new is added. A worker answers a task once."""
         pair = (self.add_task(task), self.add_worker(worker))
-        if pair in self._pairs:
+        answered = self._answered.setdefault(pair[1], set())
+        if pair[0] in answered:
             raise InputError(f"{quote(worker)} has answered {quote(task)} before; the model keeps the first answer.")
         k = self.add_class(label)
         edge = self.n_labels
         if edge == self._room.labels:
             self._grow(labels=edge + 1)
-        self._pairs.add(pair)
+        answered.add(pair[0])
         arrays = self._arrays
         arrays.edge_task[edge], arrays.edge_worker[edge], arrays.edge_label[edge] = *pair, k
         self.n_labels = edge + 1
-        add_labels(arrays, self._rule, edge, edge + 1)
+        add_labels(arrays, self._rule, edge, edge + 1, len(self.tasks))
+        if self.n_labels >= self._next_refit:
+            self._refit_when_grown()
 
     def partial_fit(self, labels: Any, gold: Any = None) -> Self:
         """Take many labels in, in the order of `CrowdLabels` or of the table's rows that `read_labels` takes.
@@ -171,30 +192,46 @@ class OnlineModel:
         given = labels if isinstance(labels, CrowdLabels) else read_labels(labels)
         if gold is not None:
             self.set_gold(gold)
-        order = np.arange(given.n_labels)
-        self.add_codes(given, order)
+        self.add_labels(given, np.arange(given.n_labels))
         return self
 
-    def add_codes(self, labels: CrowdLabels, order: IntArray) -> None:
-        """Take labels in by their positions, in this order: the quick way for a replay."""
+    def add_labels(self, labels: CrowdLabels, order: IntArray) -> None:
+        """Take some labels in by their positions, in this order."""
         for name in labels.classes.to_pylist():
             self.add_class(name)
         task_of = np.array([self.add_task(name) for name in labels.tasks.to_pylist()], np.int64)
         worker_of = np.array([self.add_worker(name) for name in labels.workers.to_pylist()], np.int64)
         class_of = np.array([self.classes.find(name) for name in labels.classes.to_pylist()], np.int64)
-        task, worker = task_of[labels.task[order]], worker_of[labels.worker[order]]
-        pairs = list(zip(task.tolist(), worker.tolist(), strict=True))
-        fresh = set(pairs)
-        if len(fresh) < len(pairs) or not self._pairs.isdisjoint(fresh):
-            raise InputError("A worker answers a task more than once, here or in what the model has. Keep one answer.")
-        first, last = self.n_labels, self.n_labels + len(pairs)
+        self.add_codes(task_of[labels.task[order]], worker_of[labels.worker[order]], class_of[labels.label[order]])
+
+    def add_codes(self, task: IntArray, worker: IntArray, label: IntArray) -> None:
+        """Take labels in whose tasks, workers and classes the model has, as positions in their names."""
+        self._remember_pairs(task, worker)
+        first, last = self.n_labels, self.n_labels + len(task)
         self._grow(labels=last)
-        self._pairs |= fresh
         arrays = self._arrays
-        arrays.edge_task[first:last], arrays.edge_worker[first:last] = task, worker
-        arrays.edge_label[first:last] = class_of[labels.label[order]]
-        self.n_labels = last
-        add_labels(arrays, self._rule, first, last)
+        arrays.edge_task[first:last], arrays.edge_worker[first:last], arrays.edge_label[first:last] = (
+            task,
+            worker,
+            label,
+        )
+        while first < last:
+            self.n_labels = min(last, max(first + 1, int(min(self._next_refit, last))))
+            add_labels(arrays, self._rule, first, self.n_labels, len(self.tasks))
+            first = self.n_labels
+            self._refit_when_grown()
+
+    def _remember_pairs(self, task: IntArray, worker: IntArray) -> None:
+        """Note who has answered what, refusing a second answer; the model is as it was if one is refused."""
+        fresh: dict[int, set[int]] = {}
+        for t, w in zip(task.tolist(), worker.tolist(), strict=True):
+            mine = fresh.setdefault(w, set())
+            if t in mine or t in self._answered.get(w, ()):
+                names = f"{quote(self.workers.every[w])} answers {quote(self.tasks.every[t])}"
+                raise InputError(f"{names} more than once, here or in what the model has. Keep one answer.")
+            mine.add(t)
+        for w, mine in fresh.items():
+            self._answered.setdefault(w, set()).update(mine)
 
     def set_gold(self, gold: Any) -> None:
         """Tell the truth of tasks: a mapping from task to label, or a path or table with columns task and label."""
@@ -244,12 +281,34 @@ class OnlineModel:
         """
         check_count("max_iter", max_iter)
         check_number("tol", tol, low=0)
-        recount(self._arrays, self._rule, self.n_labels, len(self.tasks), len(self.workers))
+        self._recount()
         number, moved = 0, np.inf
         while moved > tol and number < max_iter:
             moved, number = revisit_tasks(self._arrays, self._rule, len(self.tasks)), number + 1
-        recount(self._arrays, self._rule, self.n_labels, len(self.tasks), len(self.workers))
+        self._recount()
         return number
+
+    def refit(self, *, max_iter: int = 1000, tol: float = 1e-10) -> int:
+        """Start again from the shares of votes and pass over all labels, as a batch fit does; the number of passes."""
+        check_count("max_iter", max_iter)
+        check_number("tol", tol, low=0)
+        start_from_votes(self._arrays, self.n_labels, len(self.tasks))
+        number, moved = 0, np.inf
+        while moved > tol and number < max_iter:
+            self._recount()
+            moved, number = rescore(self._arrays, self.n_labels, len(self.tasks)), number + 1
+        self._recount()
+        return number
+
+    def _refit_when_grown(self) -> None:
+        """Refit each time that the labels have grown by this factor: what early labels said was judged too early."""
+        if self.n_labels >= self._next_refit:
+            self.refit(max_iter=PASSES, tol=NEAR)
+            following = max(FIRST_REFIT, self.n_labels * self.growth)
+            self._next_refit = following if following <= LAST_REFIT else np.inf
+
+    def _recount(self) -> None:
+        recount(self._arrays, self._rule, self.n_labels, len(self.tasks), len(self.workers))
 
     # ---- what it says -----------------------------------------------------------------------------------
 
@@ -263,9 +322,12 @@ class OnlineModel:
     @property
     def posteriors(self) -> FloatArray:
         """Probability of each class for each task (N, K); the class shares where there is no label."""
-        n_tasks = len(self.tasks)
-        told = (self._arrays.n_labels[:n_tasks] > 0) | (self._arrays.gold[:n_tasks] >= 0)
-        found: FloatArray = np.where(told[:, None], self._arrays.posterior[:n_tasks], self.prior)
+        return self.posteriors_at(np.arange(len(self.tasks)))
+
+    def posteriors_at(self, at: IntArray) -> FloatArray:
+        """The same of the tasks at some positions."""
+        told = (self._arrays.n_labels[at] > 0) | (self._arrays.gold[at] >= 0)
+        found: FloatArray = np.where(told[:, None], self._arrays.posterior[at], self.prior)
         return found
 
     def posterior(self, task: Any) -> FloatArray:
@@ -335,13 +397,12 @@ class OnlineModel:
 
     def has_answered(self, task: Any, worker: Any) -> bool:
         """Whether the worker has labelled the task."""
-        return (self.tasks.find(task), self.workers.find(worker)) in self._pairs
+        return self.tasks.find(task) in self._answered.get(self.workers.find(worker), ())
 
     def answered_by(self, worker: int) -> IntArray:
         """Positions of the tasks that the worker at this position has labelled."""
-        edges = self._arrays.edge_worker[: self.n_labels] == worker
-        tasks: IntArray = self._arrays.edge_task[: self.n_labels][edges]
-        return tasks
+        tasks = self._answered.get(worker, ())
+        return np.fromiter(tasks, np.int64, len(tasks))
 
     def to_labels(self) -> CrowdLabels:
         """All labels so far."""
@@ -384,13 +445,11 @@ class OnlineModel:
         class_of = np.array([self.classes.find(name) for name in other.classes.every], np.int64)
         theirs, more = other._arrays, other.n_labels
         task, worker = task_of[theirs.edge_task[:more]], worker_of[theirs.edge_worker[:more]]
-        pairs = set(zip(task.tolist(), worker.tolist(), strict=True))
-        if not self._pairs.isdisjoint(pairs):
-            raise InputError("Both models have a label of one worker on one task. Merge models of different labels.")
         known = theirs.gold[: task_of.size]
         mine = self._arrays.gold[task_of]
         if np.any((known >= 0) & (mine >= 0) & (class_of[known] != mine)):
             raise InputError("The models were told different truths of a task.")
+        self._remember_pairs(task, worker)
         first, last = self.n_labels, self.n_labels + more
         self._grow(labels=last)
         arrays = self._arrays
@@ -400,11 +459,12 @@ class OnlineModel:
         cells = np.ix_(worker_of, class_of, class_of)
         arrays.counts[cells] += theirs.counts[: worker_of.size]
         arrays.weight[worker_of] = np.maximum(arrays.weight[worker_of], theirs.weight[: worker_of.size])
-        self.n_labels, self._pairs = last, self._pairs | pairs
+        self.n_labels = last
         self._chain()
         counted = None if self.mode == "exact" else arrays.counts.copy()
         set_tables(arrays, self._rule)
-        recount(arrays, self._rule, last, len(self.tasks), len(self.workers), rescore=True)
+        rescore(arrays, last, len(self.tasks))
+        self._recount()
         if counted is not None:
             arrays.counts[:] = counted
             set_tables(arrays, self._rule)
@@ -417,16 +477,17 @@ class OnlineModel:
         self._grow(tasks=len(tasks), workers=len(workers), labels=self.n_labels)
         for name, values in saved.items():
             getattr(self._arrays, name)[: len(values)] = values
-        self._pairs = set(zip(saved["edge_task"].tolist(), saved["edge_worker"].tolist(), strict=True))
-        if len(self._pairs) < self.n_labels:
-            raise InputError("a worker answers a task twice")
+        self._remember_pairs(saved["edge_task"], saved["edge_worker"])
         self._chain()
         set_tables(self._arrays, self._rule)
 
     @property
     def settings(self) -> dict[str, Any]:
         """The parameters, classes aside."""
-        return {name: getattr(self, name) for name in ("family", "mode", "right", "wrong", "shares", "window")}
+        return {
+            name: getattr(self, name)
+            for name in ("family", "mode", "right", "wrong", "shares", "window", "revisits", "growth")
+        }
 
     def _chain(self) -> None:
         """Set what follows from the labels alone: how many a task and a worker have, and which came before which."""
@@ -442,7 +503,12 @@ class OnlineModel:
         n_classes = len(self.classes)
         pseudo = diagonal_prior(self.right, self.wrong / max(n_classes - 1, 1), n_classes)
         self._rule = OnlineRule(
-            FAMILIES.index(self.family), self.mode == "exact", self.window, np.ascontiguousarray(pseudo.T), self.shares
+            FAMILIES.index(self.family),
+            self.mode == "exact",
+            self.window,
+            np.ascontiguousarray(pseudo.T),
+            self.shares,
+            self.revisits,
         )
 
     def _grow(self, **needed: int) -> None:
@@ -466,7 +532,8 @@ class OnlineModel:
         """Room for one more class, of which the labels so far say what the pseudo-counts say."""
         self._set_rule()
         self._resize(self._room, len(self.classes))
-        recount(self._arrays, self._rule, self.n_labels, len(self.tasks), len(self.workers), rescore=True)
+        rescore(self._arrays, self.n_labels, len(self.tasks))
+        self._recount()
 
 
 def _make_arrays(room: Sizes, n_classes: int) -> OnlineArrays:

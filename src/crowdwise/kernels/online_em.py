@@ -39,13 +39,15 @@ __all__ = [
     "add_labels",
     "chain_labels",
     "recount",
+    "rescore",
     "revisit_task",
     "revisit_tasks",
     "set_tables",
+    "start_from_votes",
 ]
 
 FAMILIES = ("dawid-skene", "one-coin", "confusion-vector", "mean-field")
-SHARE_OF_FIT = 32  # a label one by one costs NumPy as much as so many in a pass: compiled loops pay the sooner
+SHARE_OF_FIT = 256  # a label one by one costs NumPy as much as so many in a pass: compiled loops pay the sooner
 LEAST = 1e-300
 EXPONENT = -0.6
 
@@ -92,6 +94,8 @@ class OnlineRule(NamedTuple):
     pseudo : (K, K) [label, truth]
     share_pseudo
         Of each class.
+    revisits
+        Tasks to go over again after each label, in exact mode.
     """
 
     family: int
@@ -99,21 +103,25 @@ class OnlineRule(NamedTuple):
     window: int
     pseudo: FloatArray
     share_pseudo: float
+    revisits: int
 
 
-def add_labels(state: OnlineArrays, rule: OnlineRule, first: int, last: int) -> None:
-    """Take in the labels `first` to `last` of `edge_task`, `edge_worker`, `edge_label`, in their order."""
+def add_labels(state: OnlineArrays, rule: OnlineRule, first: int, last: int, n_tasks: int) -> None:
+    """Take in the labels `first` to `last` of `edge_task`, `edge_worker`, `edge_label`, in their order.
+
+    After each, in exact mode, the next `revisits` of the `n_tasks` tasks are gone over again, in turn.
+    """
     if choose_engine(SHARE_OF_FIT * last, state.log_prior.size) == "numpy":
-        _add_labels(state, rule, first, last)
+        _add_labels(state, rule, first, last, n_tasks)
         return
     from crowdwise.kernels.compiled import online_em
 
-    online_em.add_labels(state, rule, first, last)
+    online_em.add_labels(state, rule, first, last, n_tasks)
 
 
 def revisit_tasks(state: OnlineArrays, rule: OnlineRule, n_tasks: int) -> float:
     """One pass over tasks in exact mode, without their windows: the greatest change of a posterior."""
-    if choose_engine(int(state.n_labels[:n_tasks].sum()), state.log_prior.size) == "numpy":
+    if choose_engine(SHARE_OF_FIT * int(state.n_labels[:n_tasks].sum()), state.log_prior.size) == "numpy":
         return _revisit_tasks(state, rule, n_tasks)
     from crowdwise.kernels.compiled import online_em
 
@@ -131,33 +139,32 @@ def revisit_task(state: OnlineArrays, rule: OnlineRule, task: int) -> None:
 
 def set_tables(state: OnlineArrays, rule: OnlineRule, first: int = 0) -> None:
     """Tables of the workers from `first` on, and the class shares, from the counts."""
-    state.log_table[first:] = log_rows_of_worker(np.zeros_like(rule.pseudo), rule)
-    for worker in first + np.flatnonzero(state.n_answers[first:]):
-        state.log_table[worker] = log_rows_of_worker(state.counts[worker], rule)
+    state.log_table[first:] = log_tables(state.counts[first:], rule)
     _set_log_prior(state, rule)
 
 
-def recount(
-    state: OnlineArrays, rule: OnlineRule, n_labels: int, n_tasks: int, n_workers: int, *, rescore: bool = False
-) -> None:
-    """Counts of all labels from the posteriors of now, which rounding and windows have left behind; then the tables.
+def rescore(state: OnlineArrays, n_labels: int, n_tasks: int) -> float:
+    """Scores and posteriors of all tasks from the tables of now; the greatest change of a posterior."""
+    task = state.edge_task[:n_labels]
+    said = state.log_table[state.edge_worker[:n_labels], state.edge_label[:n_labels]]
+    for k in range(state.log_prior.size):
+        state.score[:n_tasks, k] = np.bincount(task, said[:, k], n_tasks)
+    fresh = softmax(state.score[:n_tasks] + state.log_prior)
+    known = np.flatnonzero(state.gold[:n_tasks] >= 0)
+    fresh[known] = np.eye(state.log_prior.size)[state.gold[known]]
+    moved = float(np.abs(fresh - state.posterior[:n_tasks]).max(initial=0.0))
+    state.posterior[:n_tasks] = fresh
+    return moved
 
-    With `rescore`, scores and posteriors are first taken anew from the tables.
-    """
-    task, worker = state.edge_task[:n_labels], state.edge_worker[:n_labels]
-    label = state.edge_label[:n_labels]
-    n_classes = state.log_prior.size
+
+def recount(state: OnlineArrays, rule: OnlineRule, n_labels: int, n_tasks: int, n_workers: int) -> None:
+    """Counts of all labels from the posteriors of now, which rounding and windows have left behind; then the tables."""
     told = (state.n_labels[:n_tasks] > 0) | (state.gold[:n_tasks] >= 0)
-    if rescore:
-        state.score[:n_tasks] = 0.0
-        np.add.at(state.score, task, state.log_table[worker, label])
-        for t in np.flatnonzero(told):
-            known = state.gold[t]
-            state.posterior[t] = np.eye(n_classes)[known] if known >= 0 else _softmax(state.score[t] + state.log_prior)
     state.class_counts[:] = state.posterior[:n_tasks][told].sum(axis=0)
-    cell = worker * n_classes + label
+    n_classes = state.log_prior.size
+    cell = state.edge_worker[:n_labels] * n_classes + state.edge_label[:n_labels]
     for k in range(n_classes):
-        sums = np.bincount(cell, state.posterior[task, k], n_workers * n_classes)
+        sums = np.bincount(cell, state.posterior[state.edge_task[:n_labels], k], n_workers * n_classes)
         state.counts[:n_workers, :, k] = sums.reshape(n_workers, n_classes)
     set_tables(state, rule)
 
@@ -173,22 +180,32 @@ def chain_labels(edge_task: IntArray, n_tasks: int) -> tuple[IntArray, IntArray]
     return last, before
 
 
-def log_rows_of_worker(counts: FloatArray, rule: OnlineRule) -> FloatArray:
-    """The table of one worker (K, K) [label, truth] from counts; a row of nothing is uniform."""
-    n_classes = counts.shape[0]
+def start_from_votes(state: OnlineArrays, n_labels: int, n_tasks: int) -> None:
+    """Posteriors that are the shares of votes, where a batch fit starts."""
+    votes = np.zeros((n_tasks, state.log_prior.size))
+    np.add.at(votes, (state.edge_task[:n_labels], state.edge_label[:n_labels]), 1.0)
+    state.posterior[:n_tasks] = votes / np.maximum(votes.sum(axis=1, keepdims=True), 1)
+    known = np.flatnonzero(state.gold[:n_tasks] >= 0)
+    state.posterior[known] = np.eye(state.log_prior.size)[state.gold[known]]
+
+
+def log_tables(counts: FloatArray, rule: OnlineRule) -> FloatArray:
+    """Tables (…, K, K) [label, truth] of workers from their counts; a row of nothing is uniform."""
+    n_classes = counts.shape[-1]
     mass = counts + rule.pseudo
     name = FAMILIES[rule.family]
+    total = mass.sum(axis=-2, keepdims=True)
     if name == "mean-field":
-        table: FloatArray = digamma(mass) - digamma(mass.sum(axis=0))
+        table: FloatArray = digamma(mass) - digamma(total)
         return table
+    guess = 1 / max(n_classes, 1)
     if name == "dawid-skene":
-        total = mass.sum(axis=0)
-        shares = np.where(total > 0, mass / np.where(total > 0, total, 1), 1 / max(n_classes, 1))
+        shares = np.where(total > 0, mass / np.where(total > 0, total, 1), guess)
     else:
-        right, total = np.diag(mass), mass.sum(axis=0)
+        right = np.diagonal(mass, axis1=-2, axis2=-1)[..., None, :]
         if name == "one-coin":
-            right, total = np.full(n_classes, right.sum()), np.full(n_classes, total.sum())
-        accuracy = np.where(total > 0, right / np.where(total > 0, total, 1), 1 / max(n_classes, 1))
+            right, total = right.sum(axis=-1, keepdims=True), total.sum(axis=-1, keepdims=True)
+        accuracy = np.where(total > 0, right / np.where(total > 0, total, 1), guess)
         shares = np.where(np.eye(n_classes, dtype=np.bool_), accuracy, (1 - accuracy) / max(n_classes - 1, 1))
     logs: FloatArray = np.log(np.maximum(shares, LEAST))
     return logs
@@ -203,9 +220,10 @@ def _set_log_prior(state: OnlineArrays, rule: OnlineRule) -> None:
         state.log_prior[:] = np.log(np.maximum(mass / total, LEAST)) if total > 0 else -np.log(max(mass.size, 1))
 
 
-def _softmax(score: FloatArray) -> FloatArray:
-    powers = np.exp(score - score.max())
-    shares: FloatArray = powers / powers.sum()
+def softmax(score: FloatArray) -> FloatArray:
+    """Shares along the last axis."""
+    powers = np.exp(score - score.max(axis=-1, keepdims=True, initial=-np.inf))
+    shares: FloatArray = powers / powers.sum(axis=-1, keepdims=True)
     return shares
 
 
@@ -216,14 +234,14 @@ def _update_posterior(state: OnlineArrays, rule: OnlineRule, task: int, newly: b
         state.posterior[task] = 0.0
         state.posterior[task, state.gold[task]] = 1.0
     else:
-        state.posterior[task] = _softmax(state.score[task] + state.log_prior)
+        state.posterior[task] = softmax(state.score[task] + state.log_prior)
     change: FloatArray = state.posterior[task] - before
     state.class_counts[:] += change
     _set_log_prior(state, rule)
     return change
 
 
-def _add_labels(state: OnlineArrays, rule: OnlineRule, first: int, last: int) -> None:
+def _add_labels(state: OnlineArrays, rule: OnlineRule, first: int, last: int, n_tasks: int) -> None:
     for edge in range(first, last):
         task, worker, label = state.edge_task[edge], state.edge_worker[edge], state.edge_label[edge]
         newly = state.n_labels[task] == 0 and state.gold[task] < 0
@@ -233,6 +251,9 @@ def _add_labels(state: OnlineArrays, rule: OnlineRule, first: int, last: int) ->
         state.n_answers[worker] += 1
         if rule.exact:
             _revisit_task(state, rule, task, rule.window, newly, edge)
+            for again in range(edge * rule.revisits, (edge + 1) * rule.revisits):
+                if state.n_labels[again % n_tasks]:
+                    _revisit_task(state, rule, again % n_tasks, rule.window, False, -1)
             continue
         state.score[task] += state.log_table[worker, label]
         _update_posterior(state, rule, task, newly)
@@ -242,7 +263,7 @@ def _add_labels(state: OnlineArrays, rule: OnlineRule, first: int, last: int) ->
         share = step / state.weight[worker]
         state.counts[worker] *= (1 - share) * number / max(number - 1, 1)
         state.counts[worker, label] += share * number * state.posterior[task]
-        state.log_table[worker] = log_rows_of_worker(state.counts[worker], rule)
+        state.log_table[worker] = log_tables(state.counts[worker], rule)
 
 
 def _revisit_task(state: OnlineArrays, rule: OnlineRule, task: int, window: int, newly: bool, fresh: int) -> float:
@@ -258,7 +279,7 @@ def _revisit_task(state: OnlineArrays, rule: OnlineRule, task: int, window: int,
         worker, label = state.edge_worker[edge], state.edge_label[edge]
         state.counts[worker, label] += state.posterior[task] if edge == fresh else change
         np.maximum(state.counts[worker, label], 0.0, out=state.counts[worker, label])
-        state.log_table[worker] = log_rows_of_worker(state.counts[worker], rule)
+        state.log_table[worker] = log_tables(state.counts[worker], rule)
         edge, visited = state.edge_before[edge], visited + 1
     return float(np.abs(change).max())
 

@@ -140,7 +140,7 @@ def revisit_task(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_labels(state: OnlineArrays, rule: OnlineRule, first: int, last: int) -> None:
+def add_labels(state: OnlineArrays, rule: OnlineRule, first: int, last: int, n_tasks: int) -> None:
     """Take labels in, one after the other."""
     change = state.log_prior.copy()
     n_classes = state.log_prior.size
@@ -153,6 +153,9 @@ def add_labels(state: OnlineArrays, rule: OnlineRule, first: int, last: int) -> 
         state.n_answers[worker] += 1
         if rule.exact:
             revisit_task(state, rule, task, rule.window, newly, edge, change)
+            for again in range(edge * rule.revisits, (edge + 1) * rule.revisits):
+                if state.n_labels[again % n_tasks] > 0:
+                    revisit_task(state, rule, again % n_tasks, rule.window, False, -1, change)
             continue
         for k in range(n_classes):
             state.score[task, k] += state.log_table[worker, label, k]

@@ -1,0 +1,135 @@
+"""Learning from a stream, buying labels, and stopping, on real sets played as streams.
+
+    python benchmarks/acquisition.py online     # accuracy of streams against batch, 20 seeds; labels a second
+    python benchmarks/acquisition.py policies   # accuracy against labels bought, 50 seeds
+    python benchmarks/acquisition.py stopping   # stop rule at 95 % on ten sets
+
+Truths score, and are gold where a rule is given gold. Results are written to benchmarks/results/acquisition-PART.json.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import crowdwise as cw
+from crowdwise.acquire.replay_stream import make_empty_model
+from crowdwise.labels.truth import read_truth, truth_codes
+
+RESULTS = Path(__file__).parent / "results"
+STREAMS = ("rte", "dog", "web", "sp")
+BOUGHT = (("dog", "dawid-skene"), ("dog", "confusion-vector"), ("web", "dawid-skene"), ("web", "confusion-vector"))
+POLICIES = (
+    "random",
+    "uncertainty/uniform",
+    "uncertainty/epsilon-greedy",
+    "uncertainty/thompson",
+    "information-gain/epsilon-greedy",
+    "information-gain/thompson",
+)
+STOPPED = ("rte", "temp", "dog", "bluebird", "sp", "zencrowd_us", "web", "ducks", "music", "labelme")
+
+
+def accuracy(posterior: Any, code: Any) -> float:
+    return float(np.mean(posterior.argmax(axis=1)[code >= 0] == code[code >= 0]))
+
+
+def stream_all(seeds: int = 20) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in STREAMS:
+        data = cw.datasets.load(name)
+        labels = data.labels
+        code = truth_codes(read_truth(data.truth), labels)
+        for family in ("dawid-skene", "one-coin", "mean-field"):
+            batch = make_empty_model(labels, family=family, growth=0)
+            batch.add_labels(labels, np.arange(labels.n_labels))
+            batch.refit(max_iter=500, tol=1e-8)
+            row = {"batch": accuracy(batch.posteriors, code), "method": accuracy(fit_method(family, labels), code)}
+            for mode in ("exact", "decay"):
+                last = []
+                for seed in range(seeds):
+                    model = make_empty_model(labels, family=family, mode=mode)
+                    model.add_labels(labels, np.random.default_rng(seed).permutation(labels.n_labels))
+                    last.append(accuracy(model.posteriors, code))
+                row |= {mode: float(np.mean(last)), f"{mode}_worst": float(np.min(last))}
+            found[f"{name} {family}"] = row
+            print(name, family, {key: round(value, 4) for key, value in row.items()}, flush=True)
+    return found
+
+
+def fit_method(family: str, labels: Any) -> Any:
+    return cw.method(family).load()().fit(labels).posterior_
+
+
+def measure_speed(n: int = 1_000_000, n_tasks: int = 200_000, n_workers: int = 1000) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 4, n_tasks)
+    task = np.repeat(np.arange(n_tasks), n // n_tasks)
+    worker = (rng.integers(0, n_workers, n_tasks)[:, None] + np.arange(n // n_tasks)).ravel() % n_workers
+    label = np.where(rng.random(n) < 0.7, truth[task], rng.integers(0, 4, n))
+    order = rng.permutation(n)
+    rows = [(f"t{task[e]}", f"w{worker[e]}", f"c{label[e]}") for e in order]
+    found = {}
+    for mode in ("decay", "exact"):
+        warm = cw.acquire.OnlineModel(["c0", "c1", "c2", "c3"], mode=mode)
+        for row in rows[:5000]:
+            warm.add(*row)
+        model = cw.acquire.OnlineModel(["c0", "c1", "c2", "c3"], mode=mode)
+        start = time.perf_counter()
+        for row in rows:
+            model.add(*row)
+        found[mode] = n / (time.perf_counter() - start)
+        right = model.posteriors.argmax(axis=1) == truth[[int(name[1:]) for name in model.tasks.every]]
+        print(mode, f"{found[mode]:,.0f} labels a second, one by one; accuracy {right.mean():.3f}", flush=True)
+    return found
+
+
+def buy_all(seeds: int = 50) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, family in BOUGHT:
+        data = cw.datasets.load(name)
+        result = cw.acquire.replay(data.labels, data.truth, POLICIES, seeds=seeds, family=family)
+        batch = float(result.mean[0, -1])
+        found[f"{name} {family}"] = {
+            "labels": result.labels.tolist(),
+            "batch": batch,
+            "needed": result.labels_needed(batch),
+            "needed_within_.005": result.labels_needed(batch - 0.005),
+            "mean": dict(zip(result.policies, result.mean.round(4).tolist(), strict=True)),
+            "band": {p: result.band[:, i].round(4).tolist() for i, p in enumerate(result.policies)},
+            "area": dict(zip(result.policies, result.mean.mean(axis=1).round(4).tolist(), strict=True)),
+        }
+        print(name, family, {k: v for k, v in found[f"{name} {family}"].items() if k in ("batch", "needed", "needed_within_.005", "area")}, flush=True)
+    return found
+
+
+def stop_all(seeds: int = 5) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in STOPPED:
+        data = cw.datasets.load(name)
+        runs = [cw.acquire.replay_stopping(data.labels, data.truth, random_state=seed) for seed in range(seeds)]
+        found[name] = {
+            "accuracy": [each.accuracy for each in runs],
+            "labels": float(np.mean([each.share_of_labels for each in runs])),
+            "stopped": float(np.mean([each.share_of_tasks for each in runs])),
+        }
+        print(name, found[name], flush=True)
+    return found
+
+
+def main() -> None:
+    part = sys.argv[1] if len(sys.argv) > 1 else ""
+    parts = {"online": stream_all, "speed": measure_speed, "policies": buy_all, "stopping": stop_all}
+    if part not in parts:
+        raise SystemExit(__doc__)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"acquisition-{part}.json").write_text(json.dumps(parts[part](), indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
