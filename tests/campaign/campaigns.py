@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from crowdwise.campaign.project import Project
     from crowdwise.campaign.running_campaign import Campaign
 
-TOKEN = "a-token-of-the-manager-for-tests"
-PASSWORD = "correct horse"
+TOKEN = "a-token-of-the-manager-for-tests"  # noqa: S105
+PASSWORD = "correct horse"  # noqa: S105
 HEAD = 'title = "Cats and dogs"\n[question]\ntext = "Which animal is it?"\nclasses = ["cat", "dog"]\n'
 
 

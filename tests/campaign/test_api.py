@@ -170,7 +170,9 @@ def test_other_sites_cannot_post(address: str, campaign: Any) -> None:
         assert browser.post("/api/pause", json={"paused": True}).status_code == 403  # a cookie without the form's token
         assert not campaign.paused
         assert browser.post("/api/pause", json={"paused": False}, headers={"x-form-token": token}).status_code == 204
-    login = httpx.post(f"{address}/manage/login", data={"password": PASSWORD}, headers={"origin": "https://evil.example"})
+    login = httpx.post(
+        f"{address}/manage/login", data={"password": PASSWORD}, headers={"origin": "https://evil.example"}
+    )
     assert login.status_code == 403
 
 
@@ -226,7 +228,9 @@ def test_images_are_written_anew(address: str, campaign: Any) -> None:
     assert b"secret" not in stored
     assert Image.open(io.BytesIO(stored)).size == (4, 3)
     for content in (b"<svg onload=alert(1)>", b"GIF89a", b"", buffer.getvalue()[:40]):
-        assert httpx.post(f"{address}/api/images", files={"image": ("x.png", content)}, headers=MANAGER).status_code == 422
+        assert (
+            httpx.post(f"{address}/api/images", files={"image": ("x.png", content)}, headers=MANAGER).status_code == 422
+        )
     assert httpx.get(f"{address}/media/{name}").status_code == 401
     added = httpx.post(f"{address}/api/tasks", json=[{"task": "p", "image": "/etc/passwd"}], headers=MANAGER)
     assert added.status_code == 422

@@ -17,7 +17,6 @@ from crowdwise.campaign.leases import ACCEPTED, REPEATED, Answer, Outcome
 from crowdwise.campaign.manager_actions import ManagerActions
 from crowdwise.campaign.project import read_project
 from crowdwise.campaign.store import open_store
-from crowdwise.campaign.writer import Work
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from crowdwise.campaign.running_campaign import Campaign
+    from crowdwise.campaign.writer import Work
 
 
 class Time:
@@ -97,7 +97,9 @@ def test_every_task_gets_its_answers_and_no_more(make: Any) -> None:
     workers = [crowd.enter(f"w{number}") for number in range(10)]
     held = {worker: crowd.lease(worker) for worker in workers}
     while any(held.values()):
-        batch = [Answer(worker, tasks[0], f"{worker}-{tasks[0]}", answer("dog")) for worker, tasks in held.items() if tasks]
+        batch = [
+            Answer(worker, tasks[0], f"{worker}-{tasks[0]}", answer("dog")) for worker, tasks in held.items() if tasks
+        ]
         for given, outcome in zip(batch, crowd.submit_many(batch), strict=True):
             assert outcome.status == ACCEPTED
             held[given.worker] = outcome.tasks

@@ -78,7 +78,8 @@ def draw_interval(value: float | None, low: float | None, high: float | None) ->
     at, begin, end = (4 + 120 * each for each in (value, *ends))
     return Markup(
         '<svg class="range" viewBox="0 0 128 14" aria-hidden="true"><line class="axis" x1="4" y1="7" x2="124" y2="7"/>'
-        '<line class="whisker" x1="{:.1f}" y1="7" x2="{:.1f}" y2="7"/><circle class="dot" cx="{:.1f}" cy="7" r="4"/></svg>'
+        '<line class="whisker" x1="{:.1f}" y1="7" x2="{:.1f}" y2="7"/>'
+        '<circle class="dot" cx="{:.1f}" cy="7" r="4"/></svg>'
     ).format(begin, end, at)
 
 

@@ -2,7 +2,7 @@
 
 | question | method |
 |---|---|
-| classes | Dawid and Skene (1979), with gold clamped; the share of each answer before every class was given |
+| classes | `acquire.OnlineModel` at its fixed point, with gold (`fit_online`); workers begin better than chance |
 | values, comparison, multi-label | the default method of the kind |
 
 A fit is made at most so often that it takes a twentieth of one core, so that a large campaign is not slowed by its own
@@ -20,16 +20,22 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+from scipy.stats import beta
+
+from crowdwise.acquire import OnlineModel
 from crowdwise.campaign.answer_tables import answer_columns, counted_answers
 from crowdwise.labels.errors import CrowdwiseError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from collections.abc import Sequence
 
     from crowdwise.campaign.running_campaign import Campaign
 
-__all__ = ["LiveConsensus", "Portrait", "Snapshot", "Verdict", "read_known"]
+__all__ = ["LiveConsensus", "Portrait", "Snapshot", "Verdict", "fit_online", "read_known"]
 
+LEVEL = 0.9  # of credible intervals
+ROW = 10  # answers for each class that a worker's confusion matrix needs; a rule of thumb, not tuned
 SHARE = 20  # a fit waits this many times as long as the last one took
 
 
@@ -67,7 +73,6 @@ class Snapshot:
     scores: list[dict[str, Any]] = field(default_factory=list)
     history: tuple[float, ...] = ()
     note: str = ""
-    model: Any = None
 
     @property
     def mean_confidence(self) -> float | None:
@@ -174,22 +179,27 @@ def _fit(campaign: Campaign, table: pa.Table, begun: Snapshot) -> Snapshot:
 
 
 def _fit_classes(campaign: Campaign, columns: pa.Table, table: pa.Table, begun: Snapshot) -> Snapshot:
-    from crowdwise.aggregate.dawid_skene import DawidSkene
-    from crowdwise.labels.read import read_labels
+    model = fit_online(columns, campaign.project.question.classes, read_known(table))
+    best = model.posteriors.argmax(axis=1)
+    sure = model.posteriors.max(axis=1)
+    tasks = {}
+    for place, name in enumerate(model.tasks.every):
+        was = begun.tasks[str(name)]
+        tasks[str(name)] = Verdict(str(model.classes.every[best[place]]), float(sure[place]), was.n_answers, was.votes)
+    low, high = beta.ppf([[(1 - LEVEL) / 2], [(1 + LEVEL) / 2]], *model.skill_counts.T)
+    found = {"worker": list(map(str, model.workers.every)), "skill": model.skills, "skill_low": low, "skill_high": high}
+    workers = _add_skill(begun.workers, pa.table(found), "skill")
+    return Snapshot(begun.changed, begun.n_answers, tasks, workers, [], begun.history)
 
-    labels = read_labels(columns, classes=campaign.project.question.classes, kind="labels")
-    model = DawidSkene(smoothing=1.0).fit(labels, read_known(table))
-    found = model.consensus()
-    tasks = {
-        task: Verdict(label, float(sure), begun.tasks[task].n_answers, begun.tasks[task].votes)
-        for task, label, sure in zip(
-            *(found[name].to_pylist() for name in ("task", "label", "confidence")), strict=True
-        )
-    }
-    return Snapshot(
-        begun.changed, begun.n_answers, tasks, _add_skill(begun.workers, model.workers(), "skill"), [], begun.history,
-        model=model,
-    )  # fmt: skip
+
+def fit_online(labels: pa.Table, classes: Sequence[str], gold: dict[str, Any] | None) -> OnlineModel:
+    """The online model at its fixed point, of a worker's confusion where rows have answers enough, else of one coin."""
+    n_rows = len(set(labels["worker"].to_pylist())) * len(classes)
+    family = "dawid-skene" if labels.num_rows >= ROW * n_rows else "one-coin"
+    model = OnlineModel(classes, family=family)
+    model.partial_fit(labels, gold)
+    model.replay(max_iter=100, tol=1e-6)
+    return model
 
 
 def read_known(table: pa.Table) -> dict[str, Any] | None:

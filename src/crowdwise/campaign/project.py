@@ -23,6 +23,7 @@ KINDS = ("classes", "comparison", "values", "multi-label")
 OUTCOMES = ("left", "right", "tie")
 LINKS = ("personal", "open")
 RULES = ("cap", "confidence", "promise")
+SECTIONS = ("question", "instructions", "tasks", "answers", "gold", "workers", "stop", "budget", "server")
 MOST_CLASSES = 200
 MOST_TEXT = 100_000  # letters of instructions; a page that is longer is not read
 DATABASES = re.compile(r"^(sqlite|postgresql)(\+\w+)?://", re.IGNORECASE)
@@ -243,8 +244,7 @@ def read_project(path: str | Path) -> Project:
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}.") from error
     whole = Section("", values, path)
-    sections = {name: whole.section(name) for name in ("question", "instructions", "tasks", "answers", "gold", "workers",
-                                                       "stop", "budget", "server")}  # fmt: skip
+    sections = {name: whole.section(name) for name in SECTIONS}
     title = whole.text("title", most=200)
     whole.close()
     gold, workers, budget, server = (sections[name] for name in ("gold", "workers", "budget", "server"))

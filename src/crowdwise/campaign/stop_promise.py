@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crowdwise.acquire import OnlineModel, StopRule
+from crowdwise.acquire import StopRule
 from crowdwise.campaign.answer_tables import answer_columns, counted_answers
-from crowdwise.campaign.live_consensus import read_known
+from crowdwise.campaign.live_consensus import fit_online, read_known
 
 if TYPE_CHECKING:
     from crowdwise.campaign.service import Service
@@ -21,8 +21,7 @@ def find_promised(service: Service) -> tuple[set[str], str]:
     labels = answer_columns(table, project.question).select(["task", "worker", "label"])
     if not labels.num_rows:
         return set(), "there are no answers yet"
-    model = OnlineModel(classes=project.question.classes)
-    model.partial_fit(labels, gold=read_known(table))
+    model = fit_online(labels, project.question.classes, read_known(table))
     rule = StopRule(target=project.stop.target).calibrate(model)
     stopped = rule.stopped(model) if rule.can_promise else [False] * len(model.tasks)
     names = {str(name) for name, done in zip(model.tasks.every, stopped, strict=True) if done}

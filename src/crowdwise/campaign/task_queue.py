@@ -2,7 +2,8 @@
 
 The database decides whether a task may be given out; this queue only says which to try first, so that it may be wrong
 (another server took the place) without harm. Tasks lie in ranks, and the lowest rank is asked first. By default a rank
-is the number of places taken, so that the task with the fewest answers comes first; a policy may set others.
+is the number of places taken, so that the task with the fewest answers comes first; a policy may set others. Within a
+rank chance decides, so that any two workers come to share tasks: without that nobody could be compared with anybody.
 """
 
 from __future__ import annotations
@@ -15,6 +16,43 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 __all__ = ["TaskQueue"]
+
+PROPOSED = 4  # tasks of a rank that are tried before the next rank
+
+
+class Level:
+    """Tasks of one rank, from which some can be drawn at random in constant time."""
+
+    def __init__(self) -> None:
+        self.tasks: list[int] = []
+        self._place: dict[int, int] = {}
+
+    def add(self, task: int) -> None:
+        """Add a task, unless it is there."""
+        if task not in self._place:
+            self._place[task] = len(self.tasks)
+            self.tasks.append(task)
+
+    def remove(self, task: int) -> None:
+        """Remove a task, if it is there; the last one takes its place."""
+        place = self._place.pop(task, None)
+        if place is not None:
+            last = self.tasks.pop()
+            if last != task:
+                self.tasks[place] = last
+                self._place[last] = place
+
+    def draw(self, barred: set[int], dice: random.Random, most: int) -> list[int]:
+        """Up to `most` tasks that are not barred; all are looked at only where nearly all are barred."""
+        size = len(self.tasks)
+        found: dict[int, None] = {}
+        for _ in range(4 * most):
+            if len(found) == most or not size:
+                return list(found)
+            task = self.tasks[int(dice.random() * size)]
+            if task not in barred:
+                found[task] = None
+        return list(found) or [task for task in self.tasks if task not in barred][:most]
 
 
 class TaskQueue:
@@ -35,8 +73,8 @@ class TaskQueue:
         self.answered: defaultdict[int, int] = defaultdict(int)  # answers that a worker has given
         self._gold: set[int] = set()
         self._ranks: dict[int, int] | None = None
-        self._levels: defaultdict[int, dict[int, None]] = defaultdict(dict)
-        self._gold_level: dict[int, None] = {}
+        self._levels: defaultdict[int, Level] = defaultdict(Level)
+        self._gold_level = Level()
         self._place: dict[int, int] = {}
         self._dice = random.Random(random_state)  # noqa: S311 (mixes gold in; no secret)
 
@@ -72,16 +110,16 @@ class TaskQueue:
 
     def _remove(self, task: int) -> None:
         if task in self._gold:
-            self._gold_level.pop(task, None)
+            self._gold_level.remove(task)
         elif (level := self._place.pop(task, None)) is not None:
-            self._levels[level].pop(task, None)
+            self._levels[level].remove(task)
 
     def _move(self, task: int) -> None:
         if task in self._gold:
             if self.taken[task] < self.cap:
-                self._gold_level[task] = None
+                self._gold_level.add(task)
             else:
-                self._gold_level.pop(task, None)
+                self._gold_level.remove(task)
             return
         level = None if self.taken[task] >= self.cap else self._rank(task)
         if level == self._place.get(task):
@@ -89,7 +127,7 @@ class TaskQueue:
         self._remove(task)
         if level is not None:
             self._place[task] = level
-            self._levels[level][task] = None
+            self._levels[level].add(task)
 
     def _rank(self, task: int) -> int:
         return self.taken[task] if self._ranks is None else self._ranks.get(task, -1)
@@ -98,18 +136,12 @@ class TaskQueue:
         """Tasks that the worker has not had and that may have a place left, the first to be asked first."""
         seen = self.seen[worker]
         barred = seen.union(skip) if skip else seen
-        if self._gold_level and self._dice.random() < self.gold_share:
-            yield from [task for task in self._gold_level if task not in barred][:1]
+        if self._gold_level.tasks and self._dice.random() < self.gold_share:
+            yield from self._gold_level.draw(barred, self._dice, 1)
         for level in sorted(self._levels):
-            found = []
-            for task in self._levels[level]:  # not changed meanwhile: at most eight are looked for
-                if task not in barred:
-                    found.append(task)
-                    if len(found) == 8:
-                        break
-            yield from found
+            yield from self._levels[level].draw(barred, self._dice, PROPOSED)
 
     @property
     def n_open(self) -> int:
         """Tasks with a place left, gold not counted."""
-        return sum(len(level) for level in self._levels.values())
+        return sum(len(level.tasks) for level in self._levels.values())
