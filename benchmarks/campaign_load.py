@@ -141,6 +141,12 @@ async def work(port: int, token: str, name: str, end: float, found: dict[str, li
     line.close()
 
 
+def cpu_seconds(process: int) -> float:
+    """Processor time of a process and of its children that have ended."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
 def make_links(port: int, n_workers: int) -> list[str]:
     from crowdwise.campaign import Client
 
@@ -194,9 +200,10 @@ def main() -> None:
         server = start_server(write_project(folder, n_tasks, given.per_task), given.port, database)
         try:
             tokens = make_links(given.port, given.workers)
-            began = time.perf_counter()
+            others = round(os.getloadavg()[0], 1)
+            began, used = time.perf_counter(), cpu_seconds(server.pid)
             found = asyncio.run(run_load(given.port, tokens, given.seconds, given.rate))
-            took = time.perf_counter() - began
+            took, used = time.perf_counter() - began, cpu_seconds(server.pid) - used
             stored = check_stored(given.port, found["acknowledged"])
         finally:
             server.terminate()
@@ -206,10 +213,12 @@ def main() -> None:
     result = {
         "database": given.database, "workers": given.workers, "seconds": round(took, 1), "tasks": n_tasks,
         "answers": len(found["acknowledged"]), "answers_per_second": round(len(found["acknowledged"]) / took, 1),
+        "server_cpu_ms_per_answer": round(1e3 * used / max(len(found["acknowledged"]), 1), 3),
         "slowest_second": int(per_second.min()) if per_second.size else None,
         "next_ms": {f"p{each}": round(float(np.percentile(waits, each)), 1) for each in (50, 95, 99)},
         "refused": len(found["refused"]), **stored, "rate_wanted": given.rate,
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
+        "load_of_others": others,
     }  # fmt: skip
     print(json.dumps(result, indent=1))
     for refused in found["refused"][:3]:

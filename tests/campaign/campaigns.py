@@ -5,22 +5,21 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-import socket
-import threading
-import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.campaign.in_process import serve_in_thread
 from crowdwise.campaign.project import read_project
 from crowdwise.campaign.running_campaign import open_campaign
 from crowdwise.campaign.security import hash_token
-from crowdwise.campaign.server import make_server
+
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from crowdwise.campaign.project import Project
+    from crowdwise.campaign.in_process import serve_in_thread
+from crowdwise.campaign.project import Project
     from crowdwise.campaign.running_campaign import Campaign
 
 TOKEN = "a-token-of-the-manager-for-tests"  # noqa: S105
@@ -50,26 +49,9 @@ def prepare(project: Project) -> Campaign:
     return campaign
 
 
-@contextlib.contextmanager
-def serve(campaign: Campaign) -> Iterator[str]:
+def serve(campaign: Campaign) -> contextlib.AbstractContextManager[str]:
     """A server on a port of its own, in a thread; gives its address."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    server = make_server(campaign, port=port)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    for _ in range(500):
-        if server.started:
-            break
-        time.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.config.app.app.state.service.stopping = True
-        server.should_exit = True
-        thread.join(20)
-        assert not thread.is_alive()
+    return serve_in_thread(campaign, TOKEN)
 
 
 @contextlib.contextmanager

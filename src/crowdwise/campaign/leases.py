@@ -15,6 +15,7 @@ SQLite there is one writer at a time. A function here runs within the transactio
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -137,9 +138,11 @@ class Leases:
             f"UPDATE slots SET state = {FREE}, worker_id = NULL, expires = NULL "
             f"WHERE state = {LEASED} AND worker_id = ? RETURNING task_id"
         )
+        among = "IN (SELECT value FROM json_each(?))" if is_sqlite else "= ANY(%s::int[])"
+        self._as_list: Callable[[list[int]], Any] = json.dumps if is_sqlite else list
         self._finish = line(
-            "UPDATE tasks SET state = 'finished', reason = 'cap', finished = ? WHERE id = ? AND state = 'open' AND "
-            f"NOT EXISTS (SELECT 1 FROM slots WHERE task_id = ? AND state IN ({FREE}, {LEASED}))"
+            f"UPDATE tasks SET state = 'finished', reason = 'cap', finished = ? WHERE id {among} AND state = 'open' AND "
+            f"(SELECT COUNT(*) FROM slots WHERE task_id = tasks.id AND state IN ({FREE}, {LEASED})) = 0 RETURNING id"
         )
         self._reopen = line("UPDATE tasks SET state = 'open', reason = '', finished = NULL WHERE id = ?")
         self._open_slots = line(f"UPDATE slots SET state = {FREE} WHERE task_id = ? AND state = {CLOSED}")
@@ -287,11 +290,11 @@ class Leases:
 
     def finish_full(self, cursor: Any, now: float) -> list[int]:
         """Mark tasks finished that have all their answers; returns them."""
-        finished = []
-        for task in sorted(self.touched):
-            cursor.execute(self._finish, (now, task, task))
-            if cursor.rowcount == 1:
-                finished.append(task)
-                self.queue.close(task)
+        if not self.touched:
+            return []
+        cursor.execute(self._finish, (now, self._as_list(sorted(self.touched))))
+        finished = [row[0] for row in cursor.fetchall()]
+        for task in finished:
+            self.queue.close(task)
         self.touched.clear()
         return finished

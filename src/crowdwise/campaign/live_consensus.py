@@ -186,7 +186,8 @@ def _fit_classes(campaign: Campaign, columns: pa.Table, table: pa.Table, begun: 
     for place, name in enumerate(model.tasks.every):
         was = begun.tasks[str(name)]
         tasks[str(name)] = Verdict(str(model.classes.every[best[place]]), float(sure[place]), was.n_answers, was.votes)
-    low, high = beta.ppf([[(1 - LEVEL) / 2], [(1 + LEVEL) / 2]], *model.skill_counts.T)
+    right, wrong = model.skill_counts.T
+    low, high = (beta.ppf(share, right, wrong) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
     found = {"worker": list(map(str, model.workers.every)), "skill": model.skills, "skill_low": low, "skill_high": high}
     workers = _add_skill(begun.workers, pa.table(found), "skill")
     return Snapshot(begun.changed, begun.n_answers, tasks, workers, [], begun.history)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from crowdwise.campaign.service import Service
 
-__all__ = ["make_overview", "router"]
+__all__ = ["collect_overview", "make_overview", "router"]
 
 router = APIRouter(prefix="/manage", include_in_schema=False)
 SESSION = 12 * 3600  # seconds
@@ -78,16 +78,19 @@ def show_overview(request: Request) -> Response:
 
 def make_overview(service: Service, session: str, base: str) -> HTMLResponse:
     """The page of the overview."""
-    return render("manage.html", service, **_collect(service, session, base), body=_render_live(service, session, base))
+    return render(
+        "manage.html", service, **collect_overview(service, session, base), body=_render_live(service, session, base)
+    )
 
 
 def _render_live(service: Service, session: str, base: str) -> str:
     """The part of the overview that changes."""
-    response = render("overview.html", service, **_collect(service, session, base))
+    response = render("overview.html", service, **collect_overview(service, session, base))
     return bytes(response.body).decode()
 
 
-def _collect(service: Service, session: str, base: str) -> dict[str, Any]:
+def collect_overview(service: Service, session: str, base: str) -> dict[str, Any]:
+    """What the overview shows."""
     snapshot, campaign = service.consensus.snapshot(), service.campaign
     status = service.status()
     contents = campaign.tasks

@@ -12,9 +12,10 @@ from fastapi import APIRouter, HTTPException, Response
 from fastapi.responses import HTMLResponse
 
 if TYPE_CHECKING:
+    from crowdwise.campaign.running_campaign import Campaign
     from crowdwise.campaign.service import Service
 
-__all__ = ["render", "render_message", "router"]
+__all__ = ["render", "render_message", "render_saved_page", "router"]
 
 router = APIRouter(include_in_schema=False)
 STATIC = {
@@ -58,6 +59,18 @@ def _read_static(name: str) -> bytes:
     if name == "page.css":  # the report's look
         return (resources.files("crowdwise.report") / "templates" / name).read_bytes()
     return (resources.files("crowdwise.campaign") / "static" / name).read_bytes()
+
+
+def render_saved_page(campaign: Campaign) -> str:
+    """The manager's overview as one file, with its style and without anything to press."""
+    from crowdwise.campaign.manager_pages import collect_overview
+    from crowdwise.campaign.service import Service
+
+    service = Service(campaign)
+    service.consensus.snapshot(fresh=True)
+    styles = "\n".join(_read_static(name).decode() for name in ("page.css", "campaign.css"))
+    response = render("saved.html", service, styles=styles, **collect_overview(service, "saved", ""))
+    return bytes(response.body).decode()
 
 
 @router.get("/static/{name}")

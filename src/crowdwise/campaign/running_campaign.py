@@ -162,7 +162,7 @@ class Campaign:
         for worker, task, state in connection.execute(held):
             queue.seen[worker].add(task)
             queue.answered[worker] += state == db.ANSWERED
-        self.leases.touched |= set(open_tasks)
+        self.leases.touched |= {task for task, n in open_tasks.items() if n >= self.project.per_task}
 
     def count_answers(self, connection: sa.Connection) -> None:
         """Count answers and leases."""

@@ -154,6 +154,18 @@ class Store:
         with self.engine.begin() as connection:
             yield connection
 
+    def connect_writer(self) -> sa.Connection:
+        """The connection of the thread that writes.
+
+        On PostgreSQL its statements use indexes whatever the tables' statistics say: a plan that was made while a table
+        was small, and kept, would read all of it for every answer once it is large.
+        """
+        connection = self.engine.connect()
+        if not self.is_sqlite:
+            with connection.begin():
+                connection.exec_driver_sql("SET enable_seqscan = off")
+        return connection
+
     def insert(self, table: sa.Table) -> Any:
         """An INSERT that may say what to do on conflict."""
         return insert_sqlite(table) if self.is_sqlite else insert_postgresql(table)
@@ -195,6 +207,7 @@ class Store:
                     for slot in range(self.project.per_task)
                 ],
             )
+            connection.exec_driver_sql("ANALYZE")  # plans are made of what is known of the tables
         return len(new)
 
     def find_task(self, name: str) -> sa.Row[Any] | None:

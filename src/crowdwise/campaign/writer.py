@@ -52,7 +52,7 @@ class Request(NamedTuple):
     """Something to do, and who waits for it."""
 
     run: Callable[[Work], Any] | Answer
-    done: Callable[[Any, BaseException | None], None]
+    future: asyncio.Future[Any] | Future[Any]
 
 
 class Writer:
@@ -112,30 +112,16 @@ class Writer:
         return outcome
 
     async def _send(self, work: Callable[[Work], Any] | Answer) -> Any:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
-
-        def settle(result: Any, error: BaseException | None) -> None:
-            if not future.done():  # the client may have gone
-                future.set_exception(error) if error is not None else future.set_result(result)
-
-        def done(result: Any, error: BaseException | None) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop has been closed: the server stops
-                loop.call_soon_threadsafe(settle, result, error)
-
         if self._stopped:
             raise StoreUnavailableError("the server stops")
-        self._requests.put(Request(work, done))
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._requests.put(Request(work, future))
         return await future
 
     def run_blocking(self, work: Callable[[Work], T]) -> T:
         """The same for code without an event loop."""
         future: Future[T] = Future()
-
-        def done(result: Any, error: BaseException | None) -> None:
-            future.set_exception(error) if error is not None else future.set_result(result)
-
-        self._requests.put(Request(work, done))
+        self._requests.put(Request(work, future))
         return future.result()
 
     def _loop(self) -> None:
@@ -145,7 +131,7 @@ class Writer:
             if batch:
                 self._write(batch)
             if time.monotonic() >= due and not ended:
-                self._write([Request(self.regular, self._log_failure)])
+                self._write([Request(self.regular, Future())])
                 due = time.monotonic() + PAUSE
             if ended:
                 self._drop_connection()
@@ -177,21 +163,22 @@ class Writer:
             self._fail(batch[0], error)
             return
         self.failing = False
-        for request, result in zip(batch, results, strict=True):
-            request.done(result, None)
+        _settle([(request.future, result, None) for request, result in zip(batch, results, strict=True)])
 
     def _fail(self, request: Request, error: Exception) -> None:
         if isinstance(error, SQLAlchemyError | OSError) or type(error).__module__.startswith(("sqlite3", "psycopg")):
             if not isinstance(error, IntegrityError):
                 self.failing = True
             log.warning("the database failed", extra={"error": type(error).__name__})
-            request.done(None, StoreUnavailableError(str(error)))
+            _settle([(request.future, None, StoreUnavailableError(str(error)))])
             return
-        request.done(None, error)
+        if request.run is self.regular:
+            log.error("the regular work failed", exc_info=error)
+        _settle([(request.future, None, error)])
 
     def _run_transaction(self, batch: list[Request]) -> list[Any]:
         if self._connection is None:
-            self._connection = self.store.engine.connect()
+            self._connection = self.store.connect_writer()
         connection = self._connection
         with connection.begin():
             cursor = connection.connection.cursor()
@@ -215,7 +202,25 @@ class Writer:
                 self._connection.close()
             self._connection = None
 
-    @staticmethod
-    def _log_failure(_result: Any, error: BaseException | None) -> None:
-        if error is not None:
-            log.warning("the regular work failed", extra={"error": type(error).__name__})
+
+def _settle(outcomes: list[tuple[Any, Any, BaseException | None]]) -> None:
+    """Tell all who wait. An event loop is woken once, however many of them are on it."""
+    loops: dict[Any, list[tuple[Any, Any, BaseException | None]]] = {}
+    for outcome in outcomes:
+        if isinstance(outcome[0], asyncio.Future):
+            loops.setdefault(outcome[0].get_loop(), []).append(outcome)
+        else:
+            _tell(*outcome)
+    for loop, waiting in loops.items():
+        with contextlib.suppress(RuntimeError):  # the loop has been closed: the server stops
+            loop.call_soon_threadsafe(_tell_all, waiting)
+
+
+def _tell_all(waiting: list[tuple[Any, Any, BaseException | None]]) -> None:
+    for outcome in waiting:
+        _tell(*outcome)
+
+
+def _tell(future: Any, result: Any, error: BaseException | None) -> None:
+    if not future.done():  # the client may have gone
+        future.set_exception(error) if error is not None else future.set_result(result)

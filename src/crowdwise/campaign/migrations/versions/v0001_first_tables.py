@@ -49,7 +49,8 @@ def upgrade() -> None:
         sa.CheckConstraint("state BETWEEN 0 AND 3", name="slot_state"),
     )
     op.create_index("slots_of_worker", "slots", ["worker_id", "state"])
-    op.create_index("slots_by_state", "slots", ["state", "expires"])
+    leased = sa.text("state = 1")
+    op.create_index("slots_leased", "slots", ["expires"], sqlite_where=leased, postgresql_where=leased)
     op.create_table(
         "answers",
         sa.Column("id", number, primary_key=True),
