@@ -151,6 +151,7 @@ class Restart:
         self.server, self.arguments, self.n_done = server, arguments, 0
 
     def __call__(self) -> None:
+        """Restart it."""
         if self.server is not None:
             self.server.stop()
             self.server.ensure_postgres_running()

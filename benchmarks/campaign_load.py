@@ -116,7 +116,7 @@ class Connection:
 
 async def work(port: int, token: str, name: str, end: float, found: dict[str, list[Any]], pause: float) -> None:
     """One worker, until the time is over: an answer every `pause` seconds, or as soon as they can if they are late."""
-    line, dice = Connection(port, token), random.Random(name)
+    line, dice = Connection(port, token), random.Random(name)  # noqa: S311
     due = time.perf_counter() + dice.random() * max(pause, 0.2)
     await asyncio.sleep(due - time.perf_counter())
     began = time.perf_counter()

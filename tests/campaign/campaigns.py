@@ -13,13 +13,11 @@ from crowdwise.campaign.project import read_project
 from crowdwise.campaign.running_campaign import open_campaign
 from crowdwise.campaign.security import hash_token
 
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from crowdwise.campaign.in_process import serve_in_thread
-from crowdwise.campaign.project import Project
+    from crowdwise.campaign.project import Project
     from crowdwise.campaign.running_campaign import Campaign
 
 TOKEN = "a-token-of-the-manager-for-tests"  # noqa: S105

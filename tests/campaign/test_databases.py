@@ -125,7 +125,8 @@ def test_sent_twice_counts_once(make: Any) -> None:
     assert crowd.submit(worker, task, "dog", "k2").status == "answered"
     assert crowd.submit(worker, first.tasks[0], "dog", "k1").status == "key"
     assert crowd.submit(worker, first.tasks[0], "dog", "k3").status == ACCEPTED  # its lease was not lost by that
-    twice = [Answer(worker, 3, "k4", answer("dog"))] * 2
+    (third,) = crowd.lease(worker)
+    twice = [Answer(worker, third, "k4", answer("dog"))] * 2
     assert sorted(each.status for each in crowd.submit_many(twice)) == [ACCEPTED, REPEATED]
     assert len(crowd.labels()) == 3
 

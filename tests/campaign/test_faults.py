@@ -1,4 +1,4 @@
-"""Faults, small: servers killed under load, the database gone for a while, a full disk. More: benchmarks/campaign_faults.py."""
+"""Faults, small: servers killed under load, the database gone, a full disk. More: benchmarks/campaign_faults.py."""
 
 from __future__ import annotations
 

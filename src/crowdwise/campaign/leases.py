@@ -141,8 +141,9 @@ class Leases:
         among = "IN (SELECT value FROM json_each(?))" if is_sqlite else "= ANY(%s::int[])"
         self._as_list: Callable[[list[int]], Any] = json.dumps if is_sqlite else list
         self._finish = line(
-            f"UPDATE tasks SET state = 'finished', reason = 'cap', finished = ? WHERE id {among} AND state = 'open' AND "
-            f"(SELECT COUNT(*) FROM slots WHERE task_id = tasks.id AND state IN ({FREE}, {LEASED})) = 0 RETURNING id"
+            f"UPDATE tasks SET state = 'finished', reason = 'cap', finished = ? WHERE id {among} AND state = 'open' "
+            f"AND (SELECT COUNT(*) FROM slots WHERE task_id = tasks.id AND state IN ({FREE}, {LEASED})) = 0 "
+            "RETURNING id"
         )
         self._reopen = line("UPDATE tasks SET state = 'open', reason = '', finished = NULL WHERE id = ?")
         self._open_slots = line(f"UPDATE slots SET state = {FREE} WHERE task_id = ? AND state = {CLOSED}")

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from crowdwise.acquire import OnlineModel
 from crowdwise.campaign.answer_tables import answer_columns, counted_answers
@@ -187,7 +187,7 @@ def _fit_classes(campaign: Campaign, columns: pa.Table, table: pa.Table, begun: 
         was = begun.tasks[str(name)]
         tasks[str(name)] = Verdict(str(model.classes.every[best[place]]), float(sure[place]), was.n_answers, was.votes)
     right, wrong = model.skill_counts.T
-    low, high = (beta.ppf(share, right, wrong) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+    low, high = (betaincinv(right, wrong, share) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
     found = {"worker": list(map(str, model.workers.every)), "skill": model.skills, "skill_low": low, "skill_high": high}
     workers = _add_skill(begun.workers, pa.table(found), "skill")
     return Snapshot(begun.changed, begun.n_answers, tasks, workers, [], begun.history)

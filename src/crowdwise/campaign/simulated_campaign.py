@@ -10,7 +10,6 @@ import random
 import secrets
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crowdwise.campaign.client import Client, ClientError
@@ -20,6 +19,8 @@ from crowdwise.campaign.project import read_project
 from crowdwise.campaign.running_campaign import open_campaign
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from crowdwise.campaign.api_models import Question
 
 __all__ = ["PlayedCampaign", "play_campaign"]

@@ -108,7 +108,7 @@ def _read_rows(path: Path, wanted: tuple[str, ...]) -> list[dict[str, Any]]:
     if not isinstance(opened, Columns):
         raise InputError(f"{path} is no table. It needs a column task, and what tasks show.")
     names = {name.lower().strip(): name for name in opened.names}
-    task = candidates("task", opened.names)
+    task = candidates("task", opened.names, {names[role] for role in wanted if role in names})
     if not task:
         raise InputError(f"{path} has columns {listing(opened.names)}, none of which is called task.")
     roles = {"task": task[0], **{role: names[role] for role in wanted if role in names and names[role] != task[0]}}
