@@ -118,6 +118,10 @@ def test_demo(cw: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.Monkey
     drawn = [part for part in picture.iter() if part.get("class") == "frame"]
     assert len(drawn) == 2 * 5 + 1  # two matrices for each worker, and the legend
     assert "crowdwise-demo/confusions.svg" in ran.out
+    page = (tmp_path / "crowdwise-demo" / "campaign.html").read_text(encoding="utf-8")
+    assert "Animals, by simulated workers" in page
+    assert "<script" not in page
+    assert "97% sure" in ran.out
 
 
 def test_demo_without_torch(cw: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ __all__ = ["LiveConsensus", "Portrait", "Snapshot", "Verdict", "fit_online", "re
 
 LEVEL = 0.9  # of credible intervals
 ROW = 10  # answers for each class that a worker's confusion matrix needs; a rule of thumb, not tuned
-SHARE = 20  # a fit waits this many times as long as the last one took
+SHARE, LONGEST = 20, 30.0  # a fit waits so many times as long as the last one took, at most so many seconds
 
 
 @dataclass(frozen=True)
@@ -94,17 +94,18 @@ class LiveConsensus:
     def __init__(self, campaign: Campaign) -> None:
         self.campaign = campaign
         self._lock = threading.Lock()
-        self._snapshot, self._made, self._cost = Snapshot(), -1e9, 0.0
+        self._snapshot, self._made, self._cost = Snapshot(), -1.0, 0.0
 
     def snapshot(self, *, fresh: bool = False) -> Snapshot:
         """The consensus now, or that of a moment ago if a fit is dear; `fresh` waits for all answers."""
         with self._lock:
             changed = self.campaign.changed
-            due = self._made + min(SHARE * self._cost, 60.0)
+            due = self._made + min(SHARE * self._cost, LONGEST)
             if changed != self._snapshot.changed and (fresh or time.monotonic() >= due):
-                began = time.perf_counter()
+                began, is_first = time.thread_time(), self._made < 0
                 self._snapshot = _make_snapshot(self.campaign, changed)
-                self._cost, self._made = time.perf_counter() - began, time.monotonic()
+                self._cost = 0.0 if is_first else time.thread_time() - began  # the first imports and compiles
+                self._made = time.monotonic()
             return self._snapshot
 
     def snapshot_number(self) -> int:

@@ -9,11 +9,15 @@ from __future__ import annotations
 import random
 import secrets
 import threading
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from crowdwise.campaign.client import Client, ClientError
 from crowdwise.campaign.in_process import serve_in_thread
+from crowdwise.campaign.live_consensus import fit_online
 from crowdwise.campaign.page_templates import render_saved_page
 from crowdwise.campaign.project import read_project
 from crowdwise.campaign.running_campaign import open_campaign
@@ -28,6 +32,7 @@ __all__ = ["PlayedCampaign", "play_campaign"]
 CLASSES = ("cat", "dog", "bird", "fish")
 SKILLS = (0.95, 0.92, 0.9, 0.88, 0.85, 0.82, 0.8, 0.75, 0.7, 0.6, 0.4, 0.25)
 N_TASKS, CAP = 120, 7
+THINKING = 0.2  # seconds at most: long enough that the consensus keeps up with the answers
 PROJECT = f"""title = "Animals, by simulated workers"
 
 [question]
@@ -82,6 +87,8 @@ def play_campaign(folder: Path, seed: int = 0) -> PlayedCampaign:
     (folder / "project.toml").write_text(PROJECT, encoding="utf-8")
     campaign = open_campaign(read_project(folder / "project.toml"))
     token = secrets.token_urlsafe(24)
+    warm = {"task": ["a", "b"], "worker": ["x", "x"], "label": list(CLASSES[:2])}
+    fit_online(pa.table(warm), CLASSES, None)  # compiles what is needed, before anybody is asked
     with serve_in_thread(campaign, token) as address, Client(address, token) as manager:
         threads = [
             threading.Thread(
@@ -121,6 +128,7 @@ def _work(address: str, token: str, skill: float, truth: dict[str, str], seed: i
         found = worker.next_questions()
         while found.questions:
             question = found.questions[0]
+            time.sleep(THINKING * dice.random())
             try:
                 found = worker.answer(question, decide(question))
             except ClientError as error:

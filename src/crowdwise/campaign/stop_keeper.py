@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["StopKeeper", "find_stopped", "rank_tasks"]
 
 log = logging.getLogger("crowdwise.campaign")
-PAUSE = 2.0
+PAUSE = 0.5  # seconds between two looks
 LEVELS = 20  # of confidence, by which tasks are ranked
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TaskQueue"]
 
+BEHIND = 1_000  # more than any rank
 PROPOSED = 4  # tasks of a rank that are tried before the next rank
 
 
@@ -72,7 +73,7 @@ class TaskQueue:
         self.seen: defaultdict[int, set[int]] = defaultdict(set)  # tasks that a worker has had
         self.answered: defaultdict[int, int] = defaultdict(int)  # answers that a worker has given
         self._gold: set[int] = set()
-        self._ranks: dict[int, int] | None = None
+        self._ranks: dict[int, tuple[int, int]] | None = None
         self._levels: defaultdict[int, Level] = defaultdict(Level)
         self._gold_level = Level()
         self._place: dict[int, int] = {}
@@ -103,8 +104,12 @@ class TaskQueue:
         self.taken.pop(task, None)
 
     def set_ranks(self, ranks: Mapping[int, int] | None) -> None:
-        """Ask tasks of lower rank first; without ranks those with fewest places taken."""
-        self._ranks = None if ranks is None else dict(ranks)
+        """Ask tasks of lower rank first; without ranks those with fewest places taken.
+
+        A place that is taken since puts a task behind all others, once: until ranks are set anew nobody knows what the
+        next answer is worth.
+        """
+        self._ranks = None if ranks is None else {task: (rank, self.taken.get(task, 0)) for task, rank in ranks.items()}
         for task in self.taken:
             self._move(task)
 
@@ -130,7 +135,10 @@ class TaskQueue:
             self._levels[level].add(task)
 
     def _rank(self, task: int) -> int:
-        return self.taken[task] if self._ranks is None else self._ranks.get(task, -1)
+        if self._ranks is None or task not in self._ranks:
+            return self.taken[task]
+        rank, taken = self._ranks[task]
+        return rank + BEHIND * max(self.taken[task] - taken, 0)
 
     def candidates(self, worker: int, skip: Iterable[int] = ()) -> Iterator[int]:
         """Tasks that the worker has not had and that may have a place left, the first to be asked first."""
