@@ -4,6 +4,8 @@ from .next_question import Question as Question
 from .next_question import choose_task as choose_task
 from .next_question import next_questions as next_questions
 from .online_learning import OnlineModel as OnlineModel
+from .replay_stops import StopReplay as StopReplay
+from .replay_stops import replay_stopping as replay_stopping
 from .replay_stream import Replay as Replay
 from .replay_stream import replay as replay
 from .stopping import StopRule as StopRule

@@ -56,11 +56,11 @@ class Question:
     gold: bool = False
 
 
-def as_online_model(labels: Any) -> OnlineModel:
+def as_online_model(labels: Any, gold: Any = None) -> OnlineModel:
     """An online model as it is; of labels, or a path or table, one that has taken them in and been refitted."""
     if isinstance(labels, OnlineModel):
         return labels
-    model = OnlineModel(growth=0).partial_fit(labels)
+    model = OnlineModel(growth=0).partial_fit(labels, gold)
     model.refit(max_iter=200, tol=1e-6)
     return model
 
@@ -199,7 +199,7 @@ def next_questions(
     >>> from crowdwise.labels import CrowdLabels
     >>> labels = CrowdLabels.from_dense([["x", "x", None], ["x", "y", None], ["y", "y", None], ["x", "x", "x"]])
     >>> [(each.task, each.worker) for each in next_questions(labels, 2, workers=[2])]
-    [(1, 2), (2, 2)]
+    [(1, 2), (0, 2)]
     """
     check_count("n", n)
     _check_limits(cap, gold_share)

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["RANDOM", "Replay", "replay"]
+__all__ = ["RANDOM", "Replay", "make_empty_model", "read_replay", "replay"]
 
 RANDOM = "random"  # labels bought in random order
+GROWTH = 1.1  # the model is refitted often, so that curves show policies and not when a refit came
 BAND = (5.0, 95.0)  # per cent of the seeds
 
 
@@ -96,13 +97,10 @@ def replay(
     family
         Of the online model.
     """
-    given = read_labels(labels)
-    code = truth_codes(read_truth(truth), given)
+    given, code = read_replay(labels, truth)
     check_count("seeds", seeds)
     check_inner_share("batch", batch)
     check_inner_share("start", start)
-    if not (code >= 0).any():
-        raise InputError("No task of the labels has a known truth to score by.")
     pairs = [_parse(policy) for policy in policies]
     size, first = max(int(batch * given.n_labels), 1), max(int(start * given.n_labels), 1)
     grid = np.unique(np.append(np.arange(first, given.n_labels, size), given.n_labels))
@@ -113,6 +111,19 @@ def replay(
             rng = np.random.default_rng((random_state, seed, p))
             accuracy[p, seed] = _run(given, code, order, grid, pair, family, rng)
     return Replay(tuple(policies), grid, accuracy)
+
+
+def read_replay(labels: Any, truth: Any) -> tuple[CrowdLabels, IntArray]:
+    """Labels, the first of each worker on each task, and the true class of each task, -1 where it is not known."""
+    given = read_labels(labels)
+    pair = given.task.astype(np.int64) * given.n_workers + given.worker
+    first = np.zeros(given.n_labels, np.bool_)
+    first[np.unique(pair, return_index=True)[1]] = True
+    given = given.keep(first)
+    code = truth_codes(read_truth(truth), given)
+    if not (code >= 0).any():
+        raise InputError("No task of the labels has a known truth to score by.")
+    return given, code
 
 
 def _parse(policy: str) -> tuple[str, str] | None:
@@ -145,7 +156,7 @@ def _run(
     rng: np.random.Generator,
 ) -> FloatArray:
     """Accuracy (G,) of one policy in one order of the first labels."""
-    model = make_empty_model(labels, family=family)
+    model = make_empty_model(labels, family=family, growth=GROWTH)
     free = np.ones(labels.n_labels, np.bool_)
     scored = code >= 0
     found = np.empty(grid.size)
@@ -188,4 +199,5 @@ def _buy(
     for worker in np.unique(labels.worker[edges]):
         mine = labels.worker[edges] == worker
         worth[mine] = task_policy.score(posterior[mine], n_labels[mine], confusions[worker])
-    return edges[np.argsort(-worth, kind="stable")[:number]]
+    chosen: IntArray = edges[np.argsort(-worth, kind="stable")[:number]]
+    return chosen

@@ -15,7 +15,7 @@ Departures: none.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -91,6 +91,9 @@ class ConfusionVector(SmoothingAggregator):
     """
 
     slug = "confusion-vector"
+
+    def _online_settings(self) -> dict[str, Any] | None:
+        return {}
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         return fit_confusions(

@@ -151,6 +151,9 @@ class DawidSkene(SmoothingAggregator):
     def _keeps_unlabelled_tasks(self) -> bool:
         return not isinstance(self.init, str)  # a posterior to start from has a row for each
 
+    def _online_settings(self) -> dict[str, Any] | None:
+        return {}
+
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         pseudo = pseudo_counts(self.smoothing, labels, known)
         return fit_confusions(

@@ -298,6 +298,11 @@ class MeanField(BayesianAggregator):
         if self.coin_prior is not None and self.start != VOTES:
             raise InputError("start is for rows; with coin_prior the climb starts from this prior.")
 
+    def _online_settings(self) -> dict[str, Any] | None:
+        if self.coin_prior is not None or self.confusion_prior is not None:
+            return None
+        return {"shares": self.share_prior}
+
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         climb: dict[str, Any] = {"shares": self.share_prior, "max_iter": self.max_iter, "tol": self.tol}
         if self.coin_prior is not None:

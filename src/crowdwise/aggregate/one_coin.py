@@ -15,7 +15,7 @@ Departures: none. The class prior is learnt.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -84,6 +84,9 @@ class OneCoin(SmoothingAggregator):
     """
 
     slug = "one-coin"
+
+    def _online_settings(self) -> dict[str, Any] | None:
+        return {}
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         answers = labels.labels_per_worker.astype(np.float64)

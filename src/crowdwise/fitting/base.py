@@ -172,6 +172,24 @@ class Aggregator(CrowdModel):
             self._fit_labelled(answers, known)
             self._engine_of_fit = choose_engine(answers.n_labels, answers.n_classes)
         self._told = (answers, known) if known.gold.size else None
+        self._stream = None
+        return self
+
+    def partial_fit(self, labels: Any, gold: Any = None) -> Self:
+        """Take more labels in, as they come; the model knows all that it was given so since the last `fit`.
+
+        For dawid-skene, one-coin, confusion-vector and mean-field. Earlier labels are fitted again now and then only:
+        see `crowdwise.acquire.OnlineModel`. New tasks, workers and classes may appear.
+
+        Parameters
+        ----------
+        labels, gold
+            As for `fit`. A worker answers a task once.
+        """
+        from crowdwise.fitting.online_fit import continue_fit
+
+        self._check_parameters()
+        continue_fit(self, labels, gold)
         return self
 
     def fit_predict(self, labels: Any, gold: Any = None, **known: Any) -> Any:
@@ -317,6 +335,10 @@ class Aggregator(CrowdModel):
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         raise NotImplementedError
+
+    def _online_settings(self) -> dict[str, Any] | None:
+        """Settings of the online model of this method; None where it has none."""
+        return None
 
     def _keeps_unlabelled_tasks(self) -> bool:
         """Whether tasks without labels take part in the fit: it has values for each, or they belong to a structure."""

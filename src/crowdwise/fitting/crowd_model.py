@@ -163,6 +163,7 @@ class CrowdModel(Estimator):
     extra_: dict[str, Any]
     _skill_beta: FloatArray | Deferred
     _engine_of_fit: str | None = None
+    _stream: Any = None  # the online model behind `partial_fit`
     _names: ModelNames
 
     @cached_property

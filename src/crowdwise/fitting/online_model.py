@@ -1,94 +1,27 @@
-"""A model that learns label by label: what a stream of labels says of tasks and workers so far.
-
-The equations are in `kernels.online_em`. Arrays have room to grow: a new task or worker costs O(1) on average, a new
-class one pass over the labels.
-"""
+"""A model that learns label by label: what a stream of labels says of tasks and workers so far."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
-from crowdwise.fitting.variational import diagonal_prior
-from crowdwise.kernels.online_em import (
-    FAMILIES,
-    OnlineArrays,
-    OnlineRule,
-    add_labels,
-    chain_labels,
-    recount,
-    rescore,
-    revisit_task,
-    revisit_tasks,
-    set_tables,
-    start_from_votes,
-)
+from crowdwise.fitting.online_names import Names
+from crowdwise.fitting.online_state import OnlineState
+from crowdwise.kernels.online_em import chain_labels, log_tables, rescore, set_tables
 from crowdwise.labels.crowd_labels import CrowdLabels
-from crowdwise.labels.errors import InputError, listing, quote
-from crowdwise.labels.read import read_labels
-from crowdwise.labels.truth import read_truth
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
     from typing import Self
 
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["Names", "OnlineModel"]
-
-ROOM = 64  # tasks, workers and labels that there is room for at first
-FIRST_REFIT, LAST_REFIT = 100.0, 100_000.0  # labels; later ones move little, and a pass over them takes a while
-PASSES, NEAR = 15, 1e-2  # of a refit on the way
-LEAST_GROWTH = 1.1
-MODES = ("exact", "decay")
-EMPTY = {"gold": -1, "last_edge": -1, "edge_before": -1}
+__all__ = ["OnlineModel"]
 
 
-class Names:
-    """Names in the order in which they came; 1 and "1" are the same name."""
-
-    def __init__(self, what: str, names: Iterable[Any] = ()) -> None:
-        self.what, self.every = what, list(names)
-        self.place = {str(name): position for position, name in enumerate(self.every)}
-        if len(self.place) < len(self.every):
-            raise InputError(f"The {what} names repeat. Name each {what} once.")
-
-    def __len__(self) -> int:
-        return len(self.every)
-
-    def __contains__(self, name: object) -> bool:
-        return str(name) in self.place
-
-    def find(self, name: Any) -> int:
-        """Position of a name; one that is not there is an error."""
-        found = self.place.get(str(name))
-        if found is None:
-            raise InputError(f"There is no {self.what} {quote(name)}. There are: {listing(self.every)}.")
-        return found
-
-    def add(self, name: Any) -> int:
-        """Position of a name, which is new if it was not there."""
-        found = self.place.get(str(name))
-        if found is None:
-            if name is None or isinstance(name, float) or not str(name).strip():
-                raise InputError(f"A {self.what} is called {quote(name)}; give every {self.what} a name.")
-            found = self.place[str(name)] = len(self.every)
-            self.every.append(name)
-        return found
-
-
-class Sizes(NamedTuple):
-    """Room for tasks, workers and labels."""
-
-    tasks: int
-    workers: int
-    labels: int
-
-
-class OnlineModel:
+class OnlineModel(OnlineState):
     """Consensus and workers, learnt from labels as they come.
 
     Parameters
@@ -102,16 +35,17 @@ class OnlineModel:
         count less, by steps t^-0.6 (Cappé & Moulines 2009); a label then costs O(K) for the task and O(K²) for the
         worker, however many labels the task has.
     right, wrong : float, above 0
-        Pseudo-counts for each true class, the wrong ones spread over the other classes: how a new worker starts.
+        Pseudo-counts for each true class, the wrong ones spread over the other classes: how a new worker starts. By
+        default 0.5 and 0.25, for a mean field 2 and 1.
     shares : float, 0 or more
         Pseudo-count of each class in the class shares.
     window : int, 0 or more
         Most labels of a task that a new one changes the counts of, in exact mode; 0 for all.
     revisits : int, 0 or more
-        Earlier tasks that each label is followed by going over again, in turn, in exact mode: they are judged by what
+        Earlier tasks that each label is followed by going over again, in exact mode: they are judged by what
         has been learnt of the workers since.
     growth : float, 0 or 1.1 or more
-        Refit, from the shares of votes, each time that the labels have grown by this factor, up to 100,000 labels; 0
+        Refit, from the shares of votes, each time that the labels have grown by this factor, up to 30,000 labels; 0
         for never. A stream's first labels are judged before their workers are known, and what was made of them lasts.
 
     Examples
@@ -122,193 +56,8 @@ class OnlineModel:
     >>> model.posterior("picture 1").round(2).tolist()
     [0.82, 0.18]
     >>> round(model.skill("ann"), 2)
-    0.7
+    0.75
     """
-
-    def __init__(
-        self,
-        classes: Iterable[Any] = (),
-        *,
-        family: str = "dawid-skene",
-        mode: str = "exact",
-        right: float = 0.5,
-        wrong: float = 0.25,
-        shares: float = 1.0,
-        window: int = 0,
-        revisits: int = 1,
-        growth: float = 1.5,
-    ) -> None:
-        check_choice("family", family, FAMILIES)
-        check_choice("mode", mode, MODES)
-        check_number("right", right, low=0, above=True)
-        check_number("wrong", wrong, low=0, above=True)
-        check_number("shares", shares, low=0)
-        check_count("window", window, low=0)
-        check_count("revisits", revisits, low=0)
-        check_number("growth", growth, low=0)
-        if 0 < growth < LEAST_GROWTH:
-            raise InputError(f"growth is {growth:g}; it must be 0, for never, or {LEAST_GROWTH:g} or more.")
-        if family == "mean-field" and shares == 0:
-            raise InputError("shares is 0; a mean field needs a number above 0.")
-        self.family, self.mode, self.right, self.wrong = family, mode, float(right), float(wrong)
-        self.shares, self.window, self.revisits = float(shares), int(window), int(revisits)
-        self.growth, self._next_refit = float(growth), FIRST_REFIT if growth else np.inf
-        self.tasks, self.workers, self.classes = Names("task"), Names("worker"), Names("class", classes)
-        self.n_labels = 0
-        self._answered: dict[int, set[int]] = {}  # tasks by worker, as positions
-        self._arrays = _make_arrays(Sizes(ROOM, ROOM, ROOM), len(self.classes))
-        self._room = Sizes(ROOM, ROOM, ROOM)
-        self._set_rule()
-        set_tables(self._arrays, self._rule)
-
-    # ---- learning ---------------------------------------------------------------------------------------
-
-    def add(self, task: Any, worker: Any, label: Any) -> None:
-        """Take one label in; a task, worker or class that is new is added. A worker answers a task once."""
-        pair = (self.add_task(task), self.add_worker(worker))
-        answered = self._answered.setdefault(pair[1], set())
-        if pair[0] in answered:
-            raise InputError(f"{quote(worker)} has answered {quote(task)} before; the model keeps the first answer.")
-        k = self.add_class(label)
-        edge = self.n_labels
-        if edge == self._room.labels:
-            self._grow(labels=edge + 1)
-        answered.add(pair[0])
-        arrays = self._arrays
-        arrays.edge_task[edge], arrays.edge_worker[edge], arrays.edge_label[edge] = *pair, k
-        self.n_labels = edge + 1
-        add_labels(arrays, self._rule, edge, edge + 1, len(self.tasks))
-        if self.n_labels >= self._next_refit:
-            self._refit_when_grown()
-
-    def partial_fit(self, labels: Any, gold: Any = None) -> Self:
-        """Take many labels in, in the order of `CrowdLabels` or of the table's rows that `read_labels` takes.
-
-        Parameters
-        ----------
-        gold
-            Known truth of some tasks, as for `fit` of the methods.
-        """
-        given = labels if isinstance(labels, CrowdLabels) else read_labels(labels)
-        if gold is not None:
-            self.set_gold(gold)
-        self.add_labels(given, np.arange(given.n_labels))
-        return self
-
-    def add_labels(self, labels: CrowdLabels, order: IntArray) -> None:
-        """Take some labels in by their positions, in this order."""
-        for name in labels.classes.to_pylist():
-            self.add_class(name)
-        task_of = np.array([self.add_task(name) for name in labels.tasks.to_pylist()], np.int64)
-        worker_of = np.array([self.add_worker(name) for name in labels.workers.to_pylist()], np.int64)
-        class_of = np.array([self.classes.find(name) for name in labels.classes.to_pylist()], np.int64)
-        self.add_codes(task_of[labels.task[order]], worker_of[labels.worker[order]], class_of[labels.label[order]])
-
-    def add_codes(self, task: IntArray, worker: IntArray, label: IntArray) -> None:
-        """Take labels in whose tasks, workers and classes the model has, as positions in their names."""
-        self._remember_pairs(task, worker)
-        first, last = self.n_labels, self.n_labels + len(task)
-        self._grow(labels=last)
-        arrays = self._arrays
-        arrays.edge_task[first:last], arrays.edge_worker[first:last], arrays.edge_label[first:last] = (
-            task,
-            worker,
-            label,
-        )
-        while first < last:
-            self.n_labels = min(last, max(first + 1, int(min(self._next_refit, last))))
-            add_labels(arrays, self._rule, first, self.n_labels, len(self.tasks))
-            first = self.n_labels
-            self._refit_when_grown()
-
-    def _remember_pairs(self, task: IntArray, worker: IntArray) -> None:
-        """Note who has answered what, refusing a second answer; the model is as it was if one is refused."""
-        fresh: dict[int, set[int]] = {}
-        for t, w in zip(task.tolist(), worker.tolist(), strict=True):
-            mine = fresh.setdefault(w, set())
-            if t in mine or t in self._answered.get(w, ()):
-                names = f"{quote(self.workers.every[w])} answers {quote(self.tasks.every[t])}"
-                raise InputError(f"{names} more than once, here or in what the model has. Keep one answer.")
-            mine.add(t)
-        for w, mine in fresh.items():
-            self._answered.setdefault(w, set()).update(mine)
-
-    def set_gold(self, gold: Any) -> None:
-        """Tell the truth of tasks: a mapping from task to label, or a path or table with columns task and label."""
-        truth = read_truth(gold)
-        for name, label in zip(truth.tasks.to_pylist(), truth.labels.to_pylist(), strict=True):
-            task, k = self.add_task(name), self.add_class(label)
-            arrays = self._arrays
-            if arrays.n_labels[task] == 0 and arrays.gold[task] < 0:
-                arrays.class_counts[k] += 1
-                arrays.posterior[task] = np.eye(len(self.classes))[k]
-            arrays.gold[task] = k
-            if arrays.n_labels[task]:
-                revisit_task(arrays, self._rule, task)
-
-    def add_task(self, name: Any) -> int:
-        """Position of a task, which is new if it was not there."""
-        found = self.tasks.place.get(name) if type(name) is str else None
-        if found is None:
-            found = self.tasks.add(name)
-            if found >= self._room.tasks:
-                self._grow(tasks=found + 1)
-        return found
-
-    def add_worker(self, name: Any) -> int:
-        """Position of a worker, who is new if they were not there."""
-        found = self.workers.place.get(name) if type(name) is str else None
-        if found is None:
-            found = self.workers.add(name)
-            if found >= self._room.workers:
-                self._grow(workers=found + 1)
-        return found
-
-    def add_class(self, name: Any) -> int:
-        """Position of a class; a new one takes a pass over the labels."""
-        found = self.classes.place.get(name) if type(name) is str else None
-        if found is None:
-            before = len(self.classes)
-            found = self.classes.add(name)
-            if len(self.classes) > before:
-                self._widen()
-        return found
-
-    def replay(self, *, max_iter: int = 1000, tol: float = 1e-10) -> int:
-        """Go over the tasks again and again until no posterior moves by more than `tol`: the fixed point of batch EM.
-
-        Returns the number of passes.
-        """
-        check_count("max_iter", max_iter)
-        check_number("tol", tol, low=0)
-        self._recount()
-        number, moved = 0, np.inf
-        while moved > tol and number < max_iter:
-            moved, number = revisit_tasks(self._arrays, self._rule, len(self.tasks)), number + 1
-        self._recount()
-        return number
-
-    def refit(self, *, max_iter: int = 1000, tol: float = 1e-10) -> int:
-        """Start again from the shares of votes and pass over all labels, as a batch fit does; the number of passes."""
-        check_count("max_iter", max_iter)
-        check_number("tol", tol, low=0)
-        start_from_votes(self._arrays, self.n_labels, len(self.tasks))
-        number, moved = 0, np.inf
-        while moved > tol and number < max_iter:
-            self._recount()
-            moved, number = rescore(self._arrays, self.n_labels, len(self.tasks)), number + 1
-        self._recount()
-        return number
-
-    def _refit_when_grown(self) -> None:
-        """Refit each time that the labels have grown by this factor: what early labels said was judged too early."""
-        if self.n_labels >= self._next_refit:
-            self.refit(max_iter=PASSES, tol=NEAR)
-            following = max(FIRST_REFIT, self.n_labels * self.growth)
-            self._next_refit = following if following <= LAST_REFIT else np.inf
-
-    def _recount(self) -> None:
-        recount(self._arrays, self._rule, self.n_labels, len(self.tasks), len(self.workers))
 
     # ---- what it says -----------------------------------------------------------------------------------
 
@@ -354,6 +103,17 @@ class OnlineModel:
         table = np.exp(self._arrays.log_table[self.workers.find(worker)]).T
         shares: FloatArray = table / table.sum(axis=1, keepdims=True)
         return shares
+
+    @property
+    def dirichlet_counts(self) -> FloatArray:
+        """Answers of each worker, pseudo-counts included, (M, K, K) [worker, truth, label]."""
+        counts: FloatArray = (self._arrays.counts[: len(self.workers)] + self._rule.pseudo).transpose(0, 2, 1)
+        return counts
+
+    @property
+    def class_counts(self) -> FloatArray:
+        """Expected number of tasks of each class (K,), of those with labels or gold."""
+        return np.maximum(self._arrays.class_counts, 0.0)
 
     @property
     def confusion_of_new_worker(self) -> FloatArray:
@@ -403,6 +163,23 @@ class OnlineModel:
         """Positions of the tasks that the worker at this position has labelled."""
         tasks = self._answered.get(worker, ())
         return np.fromiter(tasks, np.int64, len(tasks))
+
+    def evidence_of_labels(self, task: int) -> FloatArray:
+        """Log P(label | truth) of each label of the task at this position, in the order they came, (labels, K).
+
+        Each by the worker's other answers: what this task itself adds to their counts is left out.
+        """
+        arrays, edges = self._arrays, []
+        edge = int(arrays.last_edge[task])
+        while edge >= 0:
+            edges.append(edge)
+            edge = int(arrays.edge_before[edge])
+        order = np.array(edges[::-1], np.int64)
+        worker, label, one = arrays.edge_worker[order], arrays.edge_label[order], np.arange(order.size)
+        others = arrays.counts[worker]
+        others[one, label] = np.maximum(others[one, label] - arrays.posterior[task], 0.0)
+        found: FloatArray = log_tables(others, self._rule)[one, label]
+        return found
 
     def to_labels(self) -> CrowdLabels:
         """All labels so far."""
@@ -459,7 +236,7 @@ class OnlineModel:
         cells = np.ix_(worker_of, class_of, class_of)
         arrays.counts[cells] += theirs.counts[: worker_of.size]
         arrays.weight[worker_of] = np.maximum(arrays.weight[worker_of], theirs.weight[: worker_of.size])
-        self.n_labels = last
+        self.n_labels = self._taken = last
         self._chain()
         counted = None if self.mode == "exact" else arrays.counts.copy()
         set_tables(arrays, self._rule)
@@ -473,7 +250,7 @@ class OnlineModel:
     def restore(self, tasks: list[Any], workers: list[Any], saved: dict[str, Any]) -> None:
         """Take the place of a saved model of the same settings and classes; `saved` are its arrays by name."""
         self.tasks, self.workers = Names("task", tasks), Names("worker", workers)
-        self.n_labels = len(saved["edge_task"])
+        self.n_labels = self._taken = len(saved["edge_task"])
         self._grow(tasks=len(tasks), workers=len(workers), labels=self.n_labels)
         for name, values in saved.items():
             getattr(self._arrays, name)[: len(values)] = values
@@ -496,67 +273,3 @@ class OnlineModel:
         arrays.n_labels[:] = np.bincount(task, minlength=arrays.n_labels.size)
         arrays.n_answers[:] = np.bincount(worker, minlength=arrays.n_answers.size)
         arrays.last_edge[:], arrays.edge_before[:last] = chain_labels(task, arrays.last_edge.size)
-
-    # ---- room -------------------------------------------------------------------------------------------
-
-    def _set_rule(self) -> None:
-        n_classes = len(self.classes)
-        pseudo = diagonal_prior(self.right, self.wrong / max(n_classes - 1, 1), n_classes)
-        self._rule = OnlineRule(
-            FAMILIES.index(self.family),
-            self.mode == "exact",
-            self.window,
-            np.ascontiguousarray(pseudo.T),
-            self.shares,
-            self.revisits,
-        )
-
-    def _grow(self, **needed: int) -> None:
-        """Make room for so many tasks, workers or labels: twice as much as there was, if there was too little."""
-        room = Sizes(
-            **{name: max(size, 2 * size if needed.get(name, 0) > size else 0, needed.get(name, 0))
-               for name, size in self._room._asdict().items()}
-        )  # fmt: skip
-        if room != self._room:
-            self._resize(room, len(self.classes))
-
-    def _resize(self, room: Sizes, n_classes: int) -> None:
-        larger = _make_arrays(room, n_classes)
-        for name, values in self._arrays._asdict().items():
-            getattr(larger, name)[tuple(slice(size) for size in values.shape)] = values
-        known = len(self._arrays.weight) if n_classes == len(self._arrays.log_prior) else 0
-        self._arrays, self._room = larger, room
-        set_tables(larger, self._rule, known)
-
-    def _widen(self) -> None:
-        """Room for one more class, of which the labels so far say what the pseudo-counts say."""
-        self._set_rule()
-        self._resize(self._room, len(self.classes))
-        rescore(self._arrays, self.n_labels, len(self.tasks))
-        self._recount()
-
-
-def _make_arrays(room: Sizes, n_classes: int) -> OnlineArrays:
-    shapes: dict[str, tuple[int, ...]] = {
-        "score": (room.tasks, n_classes),
-        "posterior": (room.tasks, n_classes),
-        "gold": (room.tasks,),
-        "last_edge": (room.tasks,),
-        "n_labels": (room.tasks,),
-        "counts": (room.workers, n_classes, n_classes),
-        "log_table": (room.workers, n_classes, n_classes),
-        "weight": (room.workers,),
-        "n_answers": (room.workers,),
-        "edge_task": (room.labels,),
-        "edge_worker": (room.labels,),
-        "edge_label": (room.labels,),
-        "edge_before": (room.labels,),
-        "class_counts": (n_classes,),
-        "log_prior": (n_classes,),
-    }
-    whole = {"gold", "last_edge", "n_labels", "n_answers", "edge_task", "edge_worker", "edge_label", "edge_before"}
-    arrays: dict[str, Any] = {
-        name: np.full(shape, EMPTY.get(name, 0), np.int64 if name in whole else np.float64)
-        for name, shape in shapes.items()
-    }
-    return OnlineArrays(**arrays)

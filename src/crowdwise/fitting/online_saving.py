@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from crowdwise.fitting.array_files import open_arrays
 from crowdwise.fitting.online_model import OnlineModel
+from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.fitting.parquet_files import read_names
 from crowdwise.fitting.part_digests import add_digests, check_digests, read_while_unchanged
 from crowdwise.fitting.saved_arrays import MOST_LABELS, ROUNDING, SavedArray, check_values, match_shapes
@@ -49,6 +50,8 @@ def save_online_model(model: OnlineModel, folder: str | Path) -> None:
         each.name: getattr(model._arrays, each.name)[: sizes.get(each.shape[0], len(model.classes))] for each in SAVED
     }
     header = {"schema": SCHEMA, "slug": model.family, "kind": "pyarrow", "room": ROOM, "parameters": model.settings}
+    following = model.next_refit if np.isfinite(model.next_refit) else None
+    header |= {"next_refit": following}
     with replace_folder(as_folder(folder)) as draft:
         (draft / HEADER).write_text(json.dumps(header, indent=2) + "\n", encoding="utf-8")
         np.savez(draft / ARRAYS, **arrays)
@@ -84,5 +87,9 @@ def _read(folder: Path) -> OnlineModel:
         parameters: dict[str, Any] = header["parameters"]
         model = OnlineModel(classes, **parameters)
         model.restore(tasks, workers, arrays)
+        following = header["next_refit"]
+        if following is not None:
+            check_number("next_refit", following, low=0)
+        model.next_refit = np.inf if following is None else float(following)
     check_digests(folder, header)
     return model

@@ -38,11 +38,13 @@ __all__ = [
     "OnlineRule",
     "add_labels",
     "chain_labels",
+    "log_tables",
     "recount",
     "rescore",
     "revisit_task",
     "revisit_tasks",
     "set_tables",
+    "softmax",
     "start_from_votes",
 ]
 
@@ -50,6 +52,7 @@ FAMILIES = ("dawid-skene", "one-coin", "confusion-vector", "mean-field")
 SHARE_OF_FIT = 256  # a label one by one costs NumPy as much as so many in a pass: compiled loops pay the sooner
 LEAST = 1e-300
 EXPONENT = -0.6
+SPREAD = 2654435761  # Knuth's multiplier: multiples of it, modulo any number, are spread evenly
 
 
 class OnlineArrays(NamedTuple):
@@ -106,17 +109,17 @@ class OnlineRule(NamedTuple):
     revisits: int
 
 
-def add_labels(state: OnlineArrays, rule: OnlineRule, first: int, last: int, n_tasks: int) -> None:
+def add_labels(state: OnlineArrays, rule: OnlineRule, first: int, last: int) -> None:
     """Take in the labels `first` to `last` of `edge_task`, `edge_worker`, `edge_label`, in their order.
 
-    After each, in exact mode, the next `revisits` of the `n_tasks` tasks are gone over again, in turn.
+    After each, in exact mode, the tasks of `revisits` of the labels so far, spread evenly, are gone over again.
     """
     if choose_engine(SHARE_OF_FIT * last, state.log_prior.size) == "numpy":
-        _add_labels(state, rule, first, last, n_tasks)
+        _add_labels(state, rule, first, last)
         return
     from crowdwise.kernels.compiled import online_em
 
-    online_em.add_labels(state, rule, first, last, n_tasks)
+    online_em.add_labels(state, rule, first, last)
 
 
 def revisit_tasks(state: OnlineArrays, rule: OnlineRule, n_tasks: int) -> float:
@@ -241,7 +244,7 @@ def _update_posterior(state: OnlineArrays, rule: OnlineRule, task: int, newly: b
     return change
 
 
-def _add_labels(state: OnlineArrays, rule: OnlineRule, first: int, last: int, n_tasks: int) -> None:
+def _add_labels(state: OnlineArrays, rule: OnlineRule, first: int, last: int) -> None:
     for edge in range(first, last):
         task, worker, label = state.edge_task[edge], state.edge_worker[edge], state.edge_label[edge]
         newly = state.n_labels[task] == 0 and state.gold[task] < 0
@@ -252,8 +255,7 @@ def _add_labels(state: OnlineArrays, rule: OnlineRule, first: int, last: int, n_
         if rule.exact:
             _revisit_task(state, rule, task, rule.window, newly, edge)
             for again in range(edge * rule.revisits, (edge + 1) * rule.revisits):
-                if state.n_labels[again % n_tasks]:
-                    _revisit_task(state, rule, again % n_tasks, rule.window, False, -1)
+                _revisit_task(state, rule, state.edge_task[again * SPREAD % (edge + 1)], rule.window, False, -1)
             continue
         state.score[task] += state.log_table[worker, label]
         _update_posterior(state, rule, task, newly)

@@ -15,6 +15,7 @@ __all__ = ["add_labels", "revisit_tasks"]
 
 LEAST = 1e-300
 EXPONENT = -0.6
+SPREAD = 2654435761
 SERIES_FROM = 6.0  # from which the asymptotic series of digamma is exact to 1e-12
 DAWID_SKENE, ONE_COIN, CONFUSION_VECTOR, MEAN_FIELD = 0, 1, 2, 3  # positions in `kernels.online_em.FAMILIES`
 
@@ -140,7 +141,7 @@ def revisit_task(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_labels(state: OnlineArrays, rule: OnlineRule, first: int, last: int, n_tasks: int) -> None:
+def add_labels(state: OnlineArrays, rule: OnlineRule, first: int, last: int) -> None:
     """Take labels in, one after the other."""
     change = state.log_prior.copy()
     n_classes = state.log_prior.size
@@ -154,8 +155,8 @@ def add_labels(state: OnlineArrays, rule: OnlineRule, first: int, last: int, n_t
         if rule.exact:
             revisit_task(state, rule, task, rule.window, newly, edge, change)
             for again in range(edge * rule.revisits, (edge + 1) * rule.revisits):
-                if state.n_labels[again % n_tasks] > 0:
-                    revisit_task(state, rule, again % n_tasks, rule.window, False, -1, change)
+                earlier = state.edge_task[again * SPREAD % (edge + 1)]
+                revisit_task(state, rule, earlier, rule.window, False, -1, change)
             continue
         for k in range(n_classes):
             state.score[task, k] += state.log_table[worker, label, k]

@@ -1,0 +1,104 @@
+"""A real set of labels played as a stream with a stop rule: what was promised, what it cost, and what was right.
+
+Some tasks, drawn at random, are gold: their truth is told, and they get all their labels first, so that the rule can be
+calibrated early. The others come in rounds, one label for each open task, in random order. A share of the tasks that
+could be stopped is labelled on, as a check. The rule is calibrated after each round; a task is open again when the rule
+no longer stops it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from crowdwise.acquire.replay_stream import make_empty_model, read_replay
+from crowdwise.acquire.stopping import StopRule
+from crowdwise.fitting.parameter_checks import check_number
+
+__all__ = ["StopReplay", "replay_stopping"]
+
+
+@dataclass(frozen=True)
+class StopReplay:
+    """What a stop rule did on one stream.
+
+    Attributes
+    ----------
+    promised
+        Whether the rule promised anything at the end.
+    accuracy
+        Share of the stopped tasks that are right; not a number where none was stopped.
+    share_of_labels, share_of_tasks
+        Labels bought, gold and checks included, of all that there are; tasks stopped, of those that are not gold.
+    words
+        The promise.
+    """
+
+    promised: bool
+    accuracy: float
+    share_of_labels: float
+    share_of_tasks: float
+    words: str
+
+
+def replay_stopping(
+    labels: Any,
+    truth: Any,
+    rule: StopRule | None = None,
+    *,
+    gold: float = 0.05,
+    checks: float = 0.05,
+    family: str = "dawid-skene",
+    random_state: int = 0,
+) -> StopReplay:
+    """Play labels as a stream with a stop rule.
+
+    Parameters
+    ----------
+    labels, truth
+        As for `replay`.
+    rule
+        `StopRule()` by default; it is calibrated here.
+    gold, checks
+        Share of the tasks with a known truth that is told, and share of the others that is labelled on.
+    """
+    check_number("gold", gold, low=0, high=1)
+    check_number("checks", checks, low=0, high=1)
+    given, code = read_replay(labels, truth)
+    rule = StopRule() if rule is None else rule
+    rng = np.random.default_rng(random_state)
+    model = make_empty_model(given, family=family)
+    known = np.flatnonzero(code >= 0)
+    told = rng.choice(known, round(gold * known.size), replace=False)
+    names = given.tasks.to_pylist()
+    classes = given.classes.to_pylist()
+    if told.size:
+        model.set_gold({names[task]: classes[code[task]] for task in told})
+    is_gold = np.isin(np.arange(given.n_tasks), told)
+    is_check = ~is_gold & (rng.random(given.n_tasks) < checks)
+    shuffled = rng.permutation(given.n_labels)
+    order = shuffled[np.argsort(given.task[shuffled], kind="stable")]
+    bought = np.where(is_gold, given.labels_per_task, 0)
+    edges = shuffled[is_gold[given.task[shuffled]]]
+    model.add_codes(*(column[edges].astype(np.int64) for column in (given.task, given.worker, given.label)))
+    while True:
+        needs = ~rule.stopped(model) | is_check
+        open_tasks = np.flatnonzero(needs & (bought < given.labels_per_task))
+        if not open_tasks.size:
+            break
+        edges = order[given.task_ptr[open_tasks] + bought[open_tasks]]
+        model.add_codes(*(column[edges].astype(np.int64) for column in (given.task, given.worker, given.label)))
+        bought[open_tasks] += 1
+        rule.calibrate(model, [names[task] for task in np.flatnonzero(is_check)])
+    stopped = rule.stopped(model)
+    scored = stopped & (code >= 0)
+    right = model.posteriors.argmax(axis=1)[scored] == code[scored]
+    return StopReplay(
+        rule.can_promise,
+        float(right.mean()) if right.size else float("nan"),
+        float(bought.sum() / given.n_labels),
+        float(stopped[~is_gold].mean()),
+        rule.promise(),
+    )

@@ -1,0 +1,64 @@
+"""`crowdwise plan`: how many labels a target accuracy needs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from crowdwise.cli import console_tables, output_files
+from crowdwise.cli.label_files import LabelFiles, read_files
+from crowdwise.cli.options import ColumnOptions, Json, Labels, make_option
+
+if TYPE_CHECKING:
+    from crowdwise.acquire.forecast import Plan
+
+__all__ = ["plan"]
+
+EPILOG = "Example:\n\n  crowdwise plan labels.csv --target 0.95 --gold gold.csv"
+
+
+def plan(
+    labels: Labels,
+    *,
+    target: Annotated[float, make_option("Accuracy wanted.")] = 0.95,
+    gold: Annotated[str | None, make_option("Known answers (task, label) to measure accuracy on.", "FILE")] = None,
+    level: Annotated[float, make_option("Of the intervals.")] = 0.9,
+    seed: Annotated[int, make_option("Same seed, same forecast.", least=0)] = 0,
+    json: Json = False,
+    columns: ColumnOptions,
+) -> None:
+    """Forecast how many labels a target accuracy needs."""
+    from crowdwise.acquire.forecast import plan as forecast
+
+    if [*labels, gold].count("-") > 1:
+        raise typer.BadParameter("only one of LABELS and --gold can be standard input (-)")
+    files = LabelFiles(labels, columns)
+    found = forecast(read_files(files), target, gold=files.open_side_table(gold), level=level, random_state=seed)
+    if json:
+        facts = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in asdict(found).items()}
+        output_files.print_json(facts | {"sentences": found.sentences()})
+    else:
+        _print_page(found, level)
+
+
+def _print_page(found: Plan, level: float) -> None:
+    console = console_tables.open_console()
+    console_tables.print_heading(console, "Accuracy of the consensus against labels")
+    rows = [
+        [
+            f"{labels:,}",
+            f"{accuracy:.1%}",
+            f"{low:.1%} – {high:.1%}",
+            "measured" if labels <= found.n_labels else "forecast",
+        ]
+        for labels, accuracy, low, high in zip(found.labels, found.accuracy, found.low, found.high, strict=True)
+    ]
+    console.print(
+        console_tables.make_table(
+            ("labels", "right"), ("right", "right"), (f"{level:.0%} interval", "right"), ("", "left"), rows=rows
+        )
+    )
+    console_tables.print_heading(console, "What it says")
+    console_tables.print_paragraph(console, " ".join(found.sentences()))

@@ -1,0 +1,185 @@
+"""The online model: both kernels, the fixed point of batch EM, growth, saving and merging."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import crowdwise as cw
+from crowdwise.acquire import OnlineModel
+from crowdwise.engines import use_engine
+from crowdwise.kernels.online_em import FAMILIES
+from crowdwise.labels.errors import InputError
+from crowdwise.simulate import simulate
+
+CROWD = simulate("dawid-skene", n_tasks=60, n_workers=8, n_classes=3, labels_per_task=6, skill=0.85, random_state=3)
+
+
+def stream(labels=CROWD.labels, seed=0, **settings):
+    model = OnlineModel(labels.classes.to_pylist(), **settings)
+    for name in labels.tasks.to_pylist():
+        model.add_task(name)
+    for name in labels.workers.to_pylist():
+        model.add_worker(name)
+    model.add_labels(labels, np.random.default_rng(seed).permutation(labels.n_labels))
+    return model
+
+
+def test_a_decayed_label_is_the_textbook_step():
+    model = OnlineModel(["x", "y"], mode="decay", right=2, wrong=1, shares=1, growth=0)
+    start = np.array([[2 / 3, 1 / 3], [1 / 3, 2 / 3]])  # [truth, label]
+    q1 = start[:, 0] / start[:, 0].sum()
+    model.add("a", "w", "x")
+    assert np.allclose(model.posterior("a"), q1)
+    prior = (1 + q1) / 3
+    pseudo = np.array([[2.0, 1.0], [1.0, 2.0]])
+    counts = pseudo + np.outer(q1, [1, 0])
+    table = counts / counts.sum(axis=1, keepdims=True)
+    assert np.allclose(model.confusion("w"), table)
+    q2 = prior * table[:, 1] / (prior * table[:, 1]).sum()
+    model.add("b", "w", "y")
+    assert np.allclose(model.posterior("b"), q2)
+    step = 2**-0.6  # the first label had weight 1
+    mean = (1 - step) * np.outer(q1, [1, 0]) + step * np.outer(q2, [0, 1])
+    counts = pseudo + 2 * mean
+    assert np.allclose(model.confusion("w"), counts / counts.sum(axis=1, keepdims=True))
+
+
+def test_exact_counts_are_those_of_the_posteriors():
+    model = stream(growth=0)
+    labels = model.to_labels()
+    counts = np.zeros((labels.n_workers, 3, 3))
+    np.add.at(counts, (labels.worker, slice(None), labels.label), model.posteriors[labels.task])
+    assert np.allclose(model.dirichlet_counts, counts + model._rule.pseudo.T, atol=1e-9)
+    assert np.allclose(model.class_counts, model.posteriors.sum(axis=0))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("mode", ["exact", "decay"])
+def test_compiled_loops_equal_numpy(family, mode):
+    found = []
+    for engine in ("numpy", "numba"):
+        with use_engine(engine):
+            model = stream(family=family, mode=mode, revisits=2, window=3, growth=0)
+            streamed = model.posteriors.copy(), model.confusions.copy()
+            model.replay(max_iter=3)
+        found.append((*streamed, model.posteriors, model.confusions))
+    for one, two in zip(*found, strict=True):
+        assert np.allclose(one, two, rtol=0, atol=1e-10)
+
+
+def test_replay_ends_at_the_fixed_point_of_mean_field():
+    model = stream(family="mean-field", right=2, wrong=1, shares=1)
+    model.replay(max_iter=3000, tol=1e-13)
+    batch = cw.MeanField(tol=0, max_iter=3000)
+    batch.fit(CROWD.labels)
+    assert np.abs(model.posteriors - batch.posterior_).max() < 1e-8
+    assert np.abs(model.dirichlet_counts - batch.confusion_counts_).max() < 1e-6
+
+
+def test_replay_ends_at_the_fixed_point_of_dawid_skene():
+    smoothing = 0.1
+    model = stream(right=smoothing, wrong=2 * smoothing, shares=0)
+    model.refit(max_iter=5000, tol=1e-13)
+    model.replay(max_iter=5000, tol=1e-13)
+    batch = cw.DawidSkene(smoothing=smoothing, init=model.posteriors, max_iter=50, tol=0)
+    batch.fit(CROWD.labels)
+    assert np.abs(model.posteriors - batch.posterior_).max() < 1e-8
+    assert np.abs(model.confusions - batch.confusion_).max() < 1e-8
+
+
+def test_new_classes_tasks_and_workers_come_as_they_do():
+    model = OnlineModel(growth=0)
+    for task, worker, label in zip(*(column.to_pylist() for column in CROWD.labels.to_table().columns), strict=True):
+        model.add(task, worker, label)
+    assert sorted(model.classes.every) == CROWD.labels.classes.to_pylist()
+    assert model.posteriors.shape == (60, 3)
+    assert np.allclose(model.posteriors.sum(axis=1), 1)
+    place = [model.classes.find(name) for name in CROWD.labels.classes.to_pylist()]
+    right = (
+        np.array(place)[CROWD.truth]
+        == model.posteriors.argmax(axis=1)[[model.tasks.find(name) for name in CROWD.labels.tasks.to_pylist()]]
+    )
+    assert right.mean() > 0.85
+
+
+def test_one_by_one_is_the_same_as_together():
+    together, single = stream(), OnlineModel(CROWD.labels.classes.to_pylist())
+    for names, add in ((CROWD.labels.tasks, single.add_task), (CROWD.labels.workers, single.add_worker)):
+        for name in names.to_pylist():
+            add(name)
+    table = CROWD.labels.to_table()
+    for edge in np.random.default_rng(0).permutation(CROWD.labels.n_labels):
+        single.add(*(table.column(name)[int(edge)].as_py() for name in ("task", "worker", "label")))
+    assert np.allclose(together.posteriors, single.posteriors, atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["exact", "decay"])
+def test_saved_and_loaded_it_goes_on_as_before(tmp_path, mode):
+    model = stream(mode=mode)
+    model.set_gold({0: int(CROWD.truth[0])})
+    model.save(tmp_path / "model")
+    other = OnlineModel.load(tmp_path / "model")
+    for each in (model, other):
+        each.add("new task", 1, 0)
+    assert np.array_equal(model.posteriors, other.posteriors)
+    assert np.array_equal(model.confusions, other.confusions)
+    assert model.settings == other.settings
+    (tmp_path / "model" / "arrays.npz").write_bytes(b"nothing")
+    with pytest.raises(InputError, match="damaged"):
+        OnlineModel.load(tmp_path / "model")
+
+
+def test_merged_parts_know_what_the_whole_knows():
+    labels = CROWD.labels
+    half = np.arange(labels.n_labels) % 2 == 0
+    parts = [stream(labels.keep(half)), stream(labels.keep(~half))]
+    merged = parts[0].merge(parts[1])
+    merged.replay(max_iter=2000, tol=1e-12)
+    whole = stream()
+    whole.replay(max_iter=2000, tol=1e-12)
+    assert np.allclose(merged.posteriors, whole.posteriors, atol=1e-8)
+    with pytest.raises(InputError, match="more than once"):
+        merged.merge(parts[1])
+    with pytest.raises(InputError, match="other settings"):
+        merged.merge(OnlineModel(mode="decay"))
+
+
+def test_gold_pins_a_task():
+    model = stream()
+    wrong = (int(model.posteriors[5].argmax()) + 1) % 3
+    before = model.confusions.copy()
+    model.set_gold({5: wrong})
+    assert model.consensus(5) == (wrong, 1.0)
+    assert not np.allclose(before, model.confusions)
+    model.set_gold({"unseen": 1})
+    assert model.posterior("unseen").tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("name", ["DawidSkene", "OneCoin", "ConfusionVector", "MeanField"])
+def test_partial_fit_of_methods(tmp_path, name):
+    labels = CROWD.labels
+    half = np.arange(labels.n_labels) % 2 == 0
+    method = getattr(cw, name)()
+    method.partial_fit(labels.keep(half)).partial_fit(labels.keep(~half))
+    right = method.predict() == np.array(labels.classes.to_pylist())[CROWD.truth]
+    assert right.mean() > 0.8
+    assert method.workers().num_rows == 8
+    method.save(tmp_path / "method")
+    assert np.array_equal(cw.load(tmp_path / "method").posterior_, method.posterior_)
+    assert method.fit(labels)._stream is None
+
+
+def test_bad_input_is_one_error():
+    model = stream()
+    for call, words in (
+        (lambda: model.add(0, int(model.to_labels().worker[0]), 0), "has answered"),
+        (lambda: model.add(None, 1, 0), "give every task a name"),
+        (lambda: model.posterior("nobody"), "There is no task"),
+        (lambda: OnlineModel(mode="slow"), "mode is 'slow'"),
+        (lambda: OnlineModel(growth=1.01), "growth is 1.01"),
+        (lambda: OnlineModel(["a", "a"]), "repeat"),
+        (lambda: cw.MajorityVote().partial_fit(CROWD.labels), "cannot take labels one after the other"),
+    ):
+        with pytest.raises(InputError, match=words):
+            call()

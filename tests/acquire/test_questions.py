@@ -1,0 +1,113 @@
+"""Policies against brute force, and what a batch of questions must keep to."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from crowdwise.acquire import TASK_POLICIES, WORKER_POLICIES, OnlineModel, choose_task, next_questions
+from crowdwise.acquire.worker_policies import EpsilonGreedy, WorkersSoFar
+from crowdwise.labels.errors import InputError
+from crowdwise.simulate import simulate
+
+CROWD = simulate("dawid-skene", n_tasks=30, n_workers=6, n_classes=3, labels_per_task=2, skill=0.7, random_state=5)
+
+
+@pytest.fixture(scope="module")
+def model():
+    made = OnlineModel().partial_fit(CROWD.labels)
+    made.add_task("empty")
+    made.set_gold({name: int(CROWD.truth[name]) for name in range(4)})
+    return made
+
+
+def enumerate_answers(q, table):
+    """Posterior of the truth after each answer, and the chance of the answer."""
+    for label in range(len(q)):
+        joint = q * table[:, label]
+        yield joint.sum(), joint / joint.sum()
+
+
+def test_worth_is_what_all_answers_give_on_average():
+    rng = np.random.default_rng(0)
+    posterior, table = rng.dirichlet(np.ones(3), 5), rng.dirichlet(np.ones(3), 3)
+
+    def entropy(q):
+        return -(q * np.log(q)).sum()
+
+    gain = [entropy(q) - sum(p * entropy(after) for p, after in enumerate_answers(q, table)) for q in posterior]
+    less = [sum(p * after.max() for p, after in enumerate_answers(q, table)) - q.max() for q in posterior]
+    number = np.zeros(5, np.int64)
+    assert np.allclose(TASK_POLICIES["information-gain"]().score(posterior, number, table), gain)
+    assert np.allclose(TASK_POLICIES["error-reduction"]().score(posterior, number, table), less)
+    assert np.allclose(TASK_POLICIES["uncertainty"]().score(posterior, number, table), [entropy(q) for q in posterior])
+    top = np.sort(posterior, axis=1)
+    assert np.allclose(TASK_POLICIES["margin"]().score(posterior, number, table), 1 - top[:, 2] + top[:, 1])
+
+
+def test_workers_are_chosen_by_skill_and_cost():
+    so_far = WorkersSoFar(np.array([[9.0, 1], [5, 5], [1, 9]]), np.array([10, 10, 10]), np.ones(3), 500, 2)
+    rng = np.random.default_rng(0)
+    assert WORKER_POLICIES["best"]().score(so_far, rng).argmax() == 0
+    dear = so_far._replace(costs=np.array([100.0, 1, 1]), counts=np.array([[9.0, 1], [8, 2], [1, 9]]))
+    assert WORKER_POLICIES["best"]().score(dear, rng).argmax() == 1
+    rare = so_far._replace(n_answers=np.array([200, 200, 1]))
+    assert WORKER_POLICIES["bandit"]().score(rare, rng).argmax() == 2
+    thompson = Counter(int(WORKER_POLICIES["thompson"]().score(so_far, rng).argmax()) for _ in range(200))
+    assert thompson[0] > 150
+    for n_labels, epsilon in ((10, 0.5), (500, 0.05)):
+        others = sum(EpsilonGreedy().score(so_far._replace(n_labels=n_labels), rng).argmax() != 0 for _ in range(2000))
+        assert abs(others / 2000 - epsilon * 2 / 3) < 0.04
+
+
+@pytest.mark.parametrize("policy", list(TASK_POLICIES))
+@pytest.mark.parametrize("worker_policy", list(WORKER_POLICIES))
+def test_a_batch_keeps_to_what_is_allowed(model, policy, worker_policy):
+    found = next_questions(
+        model, 25, policy=policy, worker_policy=worker_policy, cap=3, capacity={0: 2, 1: 0}, gold_share=0.3,
+        workers=[0, 1, 2, 3], costs={2: 0.5}, budget=12.0,
+    )  # fmt: skip
+    pairs = [(each.task, each.worker) for each in found]
+    assert pairs
+    assert len(set(pairs)) == len(pairs)
+    assert not any(model.has_answered(*pair) for pair in pairs)
+    assert sum(each.cost for each in found) <= 12
+    asked = Counter(each.worker for each in found)
+    assert asked[1] == 0
+    assert asked[0] <= 2
+    for task, number in Counter(each.task for each in found if not each.gold).items():
+        assert model.labels_per_task[model.tasks.find(task)] + number <= 3
+    assert {each.task for each in found if each.gold} <= set(range(4))
+    assert found == next_questions(
+        model, 25, policy=policy, worker_policy=worker_policy, cap=3, capacity={0: 2, 1: 0}, gold_share=0.3,
+        workers=[0, 1, 2, 3], costs={2: 0.5}, budget=12.0,
+    )  # fmt: skip
+
+
+def test_one_question_for_one_worker(model):
+    assert choose_task(model, 0, policy="round-robin").task == "empty"
+    assert choose_task(model, "someone new", tasks=["empty"], pending={"empty": 3}, cap=3) is None
+    assert choose_task(model, 0, gold_share=1.0).gold
+    labelled = next(name for name in model.tasks.every if model.has_answered(name, 0))
+    assert choose_task(model, 0, tasks=[labelled]) is None
+
+
+def test_bad_limits_are_one_error(model):
+    for options, words in (
+        ({"costs": {0: 0}}, "cost of 0 is 0"),
+        ({"costs": -1}, "costs is -1"),
+        ({"costs": {"nobody": 1}}, "no labels: 'nobody'"),
+        ({"workers": ["nobody"]}, "no worker 'nobody'"),
+        ({"workers": []}, "no worker to ask"),
+        ({"budget": 0}, "budget is 0"),
+        ({"cap": 0}, "cap is 0"),
+        ({"capacity": {0: -1}}, "capacity of 0 is -1"),
+        ({"gold_share": 2}, "gold_share is 2"),
+        ({"n": 0}, "n is 0"),
+        ({"policy": "best"}, "policy is 'best'"),
+        ({"worker_policy": "worst"}, "worker_policy is 'worst'"),
+    ):
+        with pytest.raises(InputError, match=words):
+            next_questions(model, **options)

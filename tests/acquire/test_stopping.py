@@ -1,0 +1,120 @@
+"""A stop rule keeps its promise or makes none; forecasts; replays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from crowdwise.acquire import OnlineModel, StopRule, plan, replay, replay_stopping
+from crowdwise.acquire.stopping import find_first_passages
+from crowdwise.labels import CrowdLabels
+from crowdwise.labels.errors import InputError
+from crowdwise.simulate import simulate
+
+SIZES = {"n_tasks": 400, "n_workers": 25, "n_classes": 2, "labels_per_task": 9}
+
+
+@pytest.fixture(scope="module")
+def honest():
+    return simulate("dawid-skene", **SIZES, skill=0.8, random_state=2)
+
+
+def mislead(crowd):
+    """The same labels, but a third of the tasks look like the other class to everyone."""
+    hard = np.random.default_rng(0).random(crowd.labels.n_tasks) < 1 / 3
+    label = np.where(hard[crowd.labels.task], 1 - crowd.labels.label, crowd.labels.label)
+    return CrowdLabels.from_codes(
+        crowd.labels.task, crowd.labels.worker, label, tasks=crowd.labels.n_tasks, workers=25, classes=2
+    )
+
+
+def test_without_gold_nothing_is_promised_and_nothing_stopped(honest):
+    model = OnlineModel().partial_fit(honest.labels)
+    rule = StopRule().calibrate(model)
+    assert not rule.can_promise
+    assert not rule.stopped(model).any()
+    assert "there are 0 gold tasks" in rule.promise()
+
+
+def test_independent_workers_are_stopped_early_and_right(honest):
+    truth = dict(enumerate(honest.truth.tolist()))
+    runs = [replay_stopping(honest.labels, truth, gold=0.2, random_state=seed) for seed in range(4)]
+    assert all(run.promised for run in runs)
+    assert np.mean([run.accuracy for run in runs]) >= 0.95
+    assert np.mean([run.share_of_labels for run in runs]) < 0.9
+
+
+def test_a_misled_crowd_is_not_stopped(honest):
+    run = replay_stopping(mislead(honest), dict(enumerate(honest.truth.tolist())), gold=0.2)
+    assert not run.promised
+    assert run.share_of_labels == 1
+    assert run.share_of_tasks == 0
+    assert "gold tasks were right" in run.words
+
+
+def test_checks_count_without_a_truth(honest):
+    model = OnlineModel().partial_fit(honest.labels)
+    model.set_gold({task: int(honest.truth[task]) for task in range(80)})
+    without, with_checks = (StopRule(delta=0.001).calibrate(model, checks) for checks in ([], range(100, 400)))
+    assert not without.can_promise
+    assert with_checks._chance > without._chance > 0  # later labels hardly ever overturn these
+
+
+def test_first_passage_by_hand():
+    model = OnlineModel(["x", "y"], growth=0, right=8, wrong=2)
+    for worker, label in (("a", "x"), ("b", "y"), ("c", "x"), ("d", "x")):
+        model.add("t", worker, label)
+    passed, final = find_first_passages(model, np.array([0]), np.array([0.75, 0.9, 0.99]))
+    # one x more than y after three labels: 0.8; two more after four: 0.94
+    assert passed.tolist() == [[0, 0, -1]]
+    assert final.tolist() == [0]
+
+
+def test_caps_and_value_of_information(honest):
+    model = OnlineModel().partial_fit(honest.labels)
+    assert StopRule(cap=9).stopped(model).all()
+    assert not StopRule(cap=10).stopped(model).any()
+    by_value = StopRule(value=0.01).stopped(model)
+    unsure = model.posteriors.max(axis=1)
+    assert unsure[by_value].min() > unsure[~by_value].max() - 0.2
+    assert StopRule(cap=9).should_stop(model, 3)
+
+
+def test_a_forecast_holds_where_it_can_be_checked(honest):
+    truth = dict(enumerate(honest.truth.tolist()))
+    rng = np.random.default_rng(0)
+    order = rng.permutation(honest.labels.n_labels)
+    few = np.zeros(honest.labels.n_labels, bool)
+    few[order[:1800]] = True
+    found = plan(honest.labels.keep(few), 0.95, gold=truth)
+    whole = OnlineModel().partial_fit(honest.labels).posteriors.argmax(axis=1) == honest.truth
+    at = np.interp(honest.labels.n_labels, found.labels, np.arange(found.labels.size)).round().astype(int)
+    assert found.low[at] - 0.02 <= whole.mean() <= found.high[at] + 0.02
+    assert (np.diff(found.accuracy) >= -1e-12).all()
+    assert found.n_gold == 398  # two tasks have no label
+    assert found.needed is None or found.needed_low <= found.needed <= (found.needed_high or np.inf)
+    assert "Without gold" in " ".join(plan(honest.labels.keep(few)).sentences())
+
+
+def test_buying_what_is_uncertain_beats_random_buying(honest):
+    truth = dict(enumerate(honest.truth.tolist()))
+    found = replay(honest.labels, truth, ("random", "information-gain/best"), seeds=3, batch=0.05, start=0.15)
+    random, active = found.mean
+    assert np.array_equal(found.accuracy[0, :, 0], found.accuracy[1, :, 0])  # the first labels are the same
+    assert active.mean() > random.mean() + 0.01
+    assert found.labels_needed(2.0) == {"random": None, "information-gain/best": None}
+
+
+def test_bad_rules_are_one_error(honest):
+    for call, words in (
+        (lambda: StopRule(target=1.0), "target is 1.0"),
+        (lambda: StopRule(delta=0), "delta is 0"),
+        (lambda: StopRule(cap=0), "cap is 0"),
+        (lambda: StopRule(prior=(0, 1)), "prior is"),
+        (lambda: plan(honest.labels, 1.5), "target is 1.5"),
+        (lambda: plan(CrowdLabels.from_dense([["x", "y"]])), "2 labels"),
+        (lambda: replay(honest.labels, {"else": 1}), "other tasks"),
+        (lambda: replay(honest.labels, {0: 0}, ["greedy"]), "policy is 'greedy'"),
+    ):
+        with pytest.raises(InputError, match=words):
+            call()
