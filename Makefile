@@ -14,9 +14,10 @@ test: $(VENV)/.test-ready
 	$(MAKE) --jobs 2 --keep-going pytest lint
 
 # A process for each core, one thread in each; the tests of a file stay together, as they share what is costly to make,
-# and files are dealt in the order of tests/conftest.py, the longest first.
+# and files are dealt in the order of tests/conftest.py, the longest first. Bytecode is kept, whatever the machine's habit:
+# hundreds of processes are started, and each would compile the package anew.
 pytest: $(VENV)/.test-ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.test-ready
 	$(BIN)/ruff check

@@ -87,7 +87,7 @@ def test_a_shared_confusion_is_explained_by_matrices():
 
 @pytest.mark.parametrize("share", [0.1, 0.25, 0.4])
 def test_simulated_colluders_are_found(share):
-    assert np.mean([f1(colluders(share=share, random_state=seed)) for seed in range(2)]) >= 0.9
+    assert np.mean([f1(colluders(n_tasks=1500, share=share, random_state=seed)) for seed in range(2)]) >= 0.9
 
 
 def test_colluders_who_attack_few_tasks_or_share_few_are_found_too():
@@ -116,13 +116,14 @@ def test_ties_of_the_others_are_not_against_a_block_whatever_the_classes_are_cal
 
 
 def test_a_trusted_worker_tells_which_half_is_honest():
-    many = colluders(share=0.6, random_state=0)
+    many = colluders(n_tasks=1500, share=0.6, random_state=0)
     assert f1(many) == 0
     screen = find_colluders(many.labels, trusted=[0])
     assert f1_of(screen, many) >= 0.9
     assert all(finding.p_value <= 0.05 for finding in screen.findings)
-    assert "Name one you trust" in find_colluders(colluders(share=0.5, random_state=0).labels).skipped
-    assert f1(colluders(share=0.5, random_state=0), trusted=[3]) >= 0.9
+    halves = colluders(share=0.5, random_state=0)
+    assert "Name one you trust" in find_colluders(halves.labels).skipped
+    assert f1(halves, trusted=[3]) >= 0.9
 
 
 def test_the_finding_says_who_and_that_they_stand_against_the_others():

@@ -12,6 +12,8 @@ from crowdwise.audit.drift import _permutation_test, find_drift, label_times
 from crowdwise.labels import CrowdLabels, read_labels
 from crowdwise.labels.errors import InputError
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 
 def test_planted_drift_is_found_with_direction_and_time() -> None:
     hits, others, times = 0, 0, []

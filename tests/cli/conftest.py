@@ -45,7 +45,9 @@ class Ran:
 
 
 @pytest.fixture
-def cw(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+def cw(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, few_sweeps: None, few_folds: None
+) -> Callable[..., Ran]:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.delenv("FORCE_COLOR", raising=False)
 

@@ -9,6 +9,7 @@ import pytest
 from sklearn.base import clone
 
 import crowdwise as cw
+from crowdwise.evaluate import auto_members
 from crowdwise.labels import CrowdLabels, InputError
 
 if TYPE_CHECKING:
@@ -322,7 +323,7 @@ def test_tables_go_out_as_they_came(method: Method, crowd: CrowdLabels, kind: An
 
 
 @EVERY
-def test_memory_stays_in_proportion_to_the_labels(method: Method) -> None:
+def test_memory_stays_in_proportion_to_the_labels(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
     """25,000 tasks × 12,500 workers, one cell each a byte, would be 300 MB; the labels are 50,000.
 
     Four times as many of each for two methods that take some memory whatever the number of labels.
@@ -330,6 +331,7 @@ def test_memory_stays_in_proportion_to_the_labels(method: Method) -> None:
     import tracemalloc
 
     generator = np.random.default_rng(0)
+    monkeypatch.setattr(auto_members, "SAMPLE", 12_500)
     n_workers = 50_000 if method.slug in ("auto", "ebcc") else 12_500
     labels = CrowdLabels.from_codes(
         np.repeat(np.arange(2 * n_workers), 2),

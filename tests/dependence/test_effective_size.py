@@ -23,6 +23,8 @@ from crowdwise.dependence.family_model import arrange_edges, error_correlation
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import Simulation, simulate
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 NEEDS_DATA = [
     pytest.mark.data,
     pytest.mark.skipif(not os.environ.get("CROWDWISE_DATA"), reason="CROWDWISE_DATA is not set"),

@@ -23,6 +23,8 @@ from crowdwise.simulate import simulate
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 NEEDS_DATA = [
     pytest.mark.data,
     pytest.mark.skipif(not os.environ.get("CROWDWISE_DATA"), reason="CROWDWISE_DATA is not set"),

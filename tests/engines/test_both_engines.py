@@ -79,7 +79,7 @@ def crowd(n_classes: int, seed: int = 0) -> CrowdLabels:
 
 def gold_of(n_classes: int) -> Any:
     rng = np.random.default_rng(5)
-    return np.where(rng.random(60) < 0.3, rng.integers(0, n_classes, 60), -1)
+    return np.where(rng.random(60) < 0.3, rng.integers(0, n_classes, 60), -1).astype(np.int32)
 
 
 # ---- labels ------------------------------------------------------------------------------------------------

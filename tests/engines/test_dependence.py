@@ -48,7 +48,8 @@ def grouped(n_workers: int, n_groups: int, seed: int) -> IntArray:
 def test_sums_over_pairs(n_classes: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pair_agreement, "CHUNK", 2_000)  # several chunks, some of a single task
     labels, rng = crowd(n_classes, seed), np.random.default_rng(seed)
-    table = rng.dirichlet(np.full(n_classes, 0.5), (12, n_classes)).transpose(0, 2, 1) + 1e-9
+    drawn = rng.dirichlet(np.full(n_classes, 0.5), (12, n_classes))
+    table = np.ascontiguousarray(drawn.transpose(0, 2, 1) + 1e-9)
     model = IndependenceModel(
         labels.task_ptr,
         labels.worker,

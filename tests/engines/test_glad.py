@@ -53,7 +53,8 @@ def test_posterior(n_classes: int, with_gold: bool) -> None:
     labels, ability, ease = crowd_of(80, 9, n_classes, 500, n_classes)
     generator = np.random.default_rng(1)
     log_prior = np.log(generator.dirichlet(np.ones(n_classes)))
-    gold = np.where(generator.random(80) < 0.3, generator.integers(0, n_classes, 80), -1) if with_gold else NO_GOLD
+    gold = np.where(generator.random(80) < 0.3, generator.integers(0, n_classes, 80), -1)
+    gold = gold.astype(np.int32) if with_gold else NO_GOLD
     value, posterior, right = truth_posterior(labels, ability, ease, log_prior, gold)
     plain_value, plain, plain_right = plain_posterior(labels, ability, ease, log_prior, gold)
     assert value == pytest.approx(plain_value, rel=1e-11)

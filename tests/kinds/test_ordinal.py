@@ -31,6 +31,7 @@ from crowdwise.kinds.ordinal.worker_responses import (
     gap_signs,
     improve_workers,
     prior_spreads,
+    shift_together,
     start_workers,
     worker_gradient,
     worker_objective,
@@ -351,3 +352,21 @@ def test_the_order_of_numbers_is_not_that_of_words(tmp_path: Path) -> None:
     path = tmp_path / "grades.csv"
     path.write_text("task,worker,grade\na,x,10\na,y,9\nb,x,2\n")
     assert read_grades(path).classes.to_pylist() == [2, 9, 10]
+
+
+def test_workers_and_crowd_move_together_uphill() -> None:
+    """All are moved alike, and the answers with the crowd's prior are likelier; their prior about it stays."""
+    generator = np.random.default_rng(2)
+    first = as_responses(np.array([2.0]), np.array([[-1.0, 0.5, 1.5]]))
+    workers = Responses(first.parameters + generator.normal(0, 0.3, (50, 4)))
+    counts = generator.gamma(0.2, 1, (50, 4, GRID.size)) * np.array([4, 2, 1, 1])[:, None]
+    moved, crowd = shift_together(workers, first, first, counts, 1.0)
+    step = crowd.parameters - first.parameters
+    assert np.abs(step).max() > 0.1
+    assert np.allclose(moved.parameters, workers.parameters + step, rtol=0, atol=1e-12)
+    totals = [
+        float(worker_objective(each, about, counts, 1.0).sum())
+        - 0.5 * float((((about.parameters - first.parameters) / prior_spreads(first, 1.0)) ** 2).sum())
+        for each, about in ((workers, first), (moved, crowd))
+    ]
+    assert totals[1] > totals[0] + 1.0

@@ -30,6 +30,7 @@ from crowdwise.kinds.values.line_posteriors import (
     VALUE_TASKS,
     Beliefs,
     Crowd,
+    GammaShapes,
     LinePosterior,
     evidence_lower_bound,
     expect_values,
@@ -91,7 +92,7 @@ def test_the_bound_is_the_density_of_the_answers_where_workers_are_known() -> No
     known = start(crowd, 1e6)
     # Precisions whose posterior is their prior, which is all but a point: nothing is lost by it.
     half, noise, spread = 5e5, known.priors.noise, known.priors.spread[0]
-    known = replace(known, shape=np.full(4, half), rate=np.full(4, half * noise))
+    known = replace(known, shapes=GammaShapes.of(2 * half, np.zeros(4)), rate=np.full(4, half * noise))
     found = evidence_lower_bound(crowd, known, expect_values(crowd, known), worker_sums(crowd, known))
     found += half * (np.log(noise) + crowd.usual_noise / noise) + 0.5 * VALUE_TASKS * (np.log(spread) + 1 / spread)
     said = (values.value[:, 0] - units.centre[0]) / units.size
@@ -139,7 +140,7 @@ def test_the_bound_is_the_expected_log_ratio(student: bool) -> None:
         line[:, worker] = law.rvs(draws, random_state=generator)
         prior = multivariate_normal([1, 0], np.diag([priors.scale_variance[0], priors.bias_variance[0]]))
         total += prior.logpdf(line[:, worker]) - law.logpdf(line[:, worker])
-        own_law = gamma(now.shape[worker], scale=1 / now.rate[worker])
+        own_law = gamma(now.shapes.shape[worker], scale=1 / now.rate[worker])
         precision[:, worker] = own_law.rvs(draws, random_state=generator)
         half = priors.strength / 2
         total += gamma(half, scale=1 / (half * priors.noise)).logpdf(precision[:, worker])
@@ -198,7 +199,7 @@ def test_steps_are_where_the_bound_is_flat(n_coordinates: int, student: bool) ->
     then = replace(now, priors=before.priors, weight_rate=before.weight_rate, weight_shape=before.weight_shape)
     for worker in range(4):
         assert abs(slope(crowd, then, "rate", (worker,), passes, old)) < 1e-4
-        at_lines = replace(then, shape=before.shape, rate=before.rate)
+        at_lines = replace(then, rate=before.rate)
         for name in LinePosterior._fields:
             assert abs(slope(crowd, at_lines, f"lines.{name}", (worker, 0), passes, old)) < 1e-3, name
 

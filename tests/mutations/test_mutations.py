@@ -385,7 +385,7 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.package = folder / "copy" / "crowdwise"
-        shutil.copytree(ROOT / "src" / "crowdwise", self.package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / "src" / "crowdwise", self.package, ignore=shutil.ignore_patterns("*.nb[ci]"))
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join([str(self.package.parent), str(ROOT)]),
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # none is needed, and hypothesis can be imported before the fork

@@ -95,6 +95,11 @@ def made_audit(
     return Audit(labels, fitted, screens, group, 0.05, dependence=dependence), named
 
 
+@pytest.fixture(autouse=True)
+def _few_draws(few_sweeps: None, few_folds: None) -> None:
+    """Pages are looked at, not the numbers on them."""
+
+
 @pytest.fixture(scope="session")
 def audited() -> Callable[..., tuple[Audit, dict[Any, Any]]]:
     return made_audit

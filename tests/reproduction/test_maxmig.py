@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -166,6 +167,7 @@ def test_images_are_scaled_and_the_truth_may_be_learnt_from(pictures: None) -> N
     assert np.abs(small.astype(int) - 100).max() <= 30
 
 
+@pytest.mark.skipif("CROWDWISE_DATA" in os.environ, reason="run on the pictures themselves by test_papers.py")
 @pytest.mark.parametrize("name", ["maxmig-table-3", "maxmig-cats-dogs", "maxmig-cats-dogs-causes"])
 def test_quick_versions_run(name: str, pictures: None, tmp_path: Path) -> None:
     ran(name, tmp_path)

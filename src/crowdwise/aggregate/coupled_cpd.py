@@ -84,11 +84,13 @@ def choose_triplets(pairs: PairCounts, n_workers: int, each: int) -> IntArray:
 def count_triplets(labels: CrowdLabels, shared: CoreAnswers, each: int) -> tuple[Triples, IntArray] | None:
     """The joint answers of the chosen triplets, and which of the core have enough of them; None where too few do."""
     size = shared.classes.size
-    workers = choose_triplets(shared.pairs, shared.n_workers, max(1, min(each, CELLS // (shared.n_workers * size**3))))
+    workers = choose_triplets(
+        shared.pairs, shared.workers.size, max(1, min(each, CELLS // (shared.workers.size * size**3)))
+    )
     counts = triple_counts(labels, shared.workers[workers])
     counts = counts[:, shared.classes[:, None, None], shared.classes[:, None], shared.classes]
     total = counts.sum(axis=(1, 2, 3))
-    answers = np.bincount(workers.ravel(), weights=np.repeat(total, 3), minlength=shared.n_workers)
+    answers = np.bincount(workers.ravel(), weights=np.repeat(total, 3), minlength=shared.workers.size)
     enough = np.flatnonzero(answers >= ENOUGH * size**2)
     if enough.size < FEWEST:
         return None

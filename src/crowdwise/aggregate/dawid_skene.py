@@ -34,7 +34,7 @@ from crowdwise.fitting.family_bases import SmoothingAggregator
 from crowdwise.fitting.parameter_checks import as_numbers, check_choice, check_count, check_shares
 from crowdwise.fitting.prior_knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.structured_em import pseudo_counts
-from crowdwise.kernels import log_rows, vote_shares, vote_winners
+from crowdwise.kernels import vote_shares, vote_winners
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def m_step(found: Statistics, pseudo: FloatArray) -> ConfusionParameters:
     """
     with np.errstate(divide="ignore"):
         log_prior = np.log(found.class_counts / found.class_counts.sum())
-    return ConfusionParameters(log_prior, log_rows(found.counts, pseudo))
+    return ConfusionParameters(log_prior, found.log_rows(pseudo))
 
 
 def log_density(parameters: ConfusionParameters, pseudo: FloatArray) -> float:

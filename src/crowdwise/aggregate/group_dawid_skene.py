@@ -310,13 +310,7 @@ class GroupDawidSkene(GroupAggregator, SmoothingAggregator):
             parameters = GroupParameters(np.log(top.prior), table, together)
         _, posterior, *_ = e_step(laid, parameters, known.gold, decided)
         fit = self._make_group_fit(labels, posterior, groups, parameters, opinion_shares=shares)
-        return replace(
-            fit,
-            objective=top.objective,
-            log_likelihood=top.log_likelihood,
-            n_iter=top.n_iter,
-            converged=top.converged,
-        )
+        return fit.attach_climb_history(top)
 
     def _decide_opinions(self, laid: PreparedGroups, table: FloatArray, shares: FloatArray) -> FloatArray:
         """Opinions (P, K) of groups that decide by themselves, given log Ã and the shares of each group's opinions."""

@@ -37,7 +37,7 @@ __all__ = ["OneCoin"]
 
 def m_step(found: Statistics, answers: FloatArray, smoothing: float) -> VoteParameters:
     """Accuracies and class prior of highest posterior; a worker without labels is a coin's toss among the classes."""
-    correct = found.counts.sum(axis=1) + smoothing
+    correct = found.sum_over_labels() + smoothing
     total = answers + 2 * smoothing
     accuracy = np.divide(correct, total, out=np.full(total.size, 1 / found.class_counts.size), where=total > 0)
     return one_coin_parameters(np.clip(accuracy, 0, 1), safe_log(found.class_counts / found.class_counts.sum()))

@@ -199,7 +199,7 @@ class SymmetricNmf(MomentAggregator, ClimbingAggregator):
 
         def estimate_core_confusions(shared: CoreAnswers) -> tuple[CoreEstimate, Climb[FloatArray]]:
             ended = fit_factor(
-                collect_observed_blocks(shared.pairs, shared.n_workers),
+                collect_observed_blocks(shared.pairs, shared.workers.size),
                 starting_factor(shared),
                 hold=DRAW / float(shared.pairs.n_shared_tasks.sum()),
                 **self._climb_options,

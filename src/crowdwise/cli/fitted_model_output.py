@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FittedResult",
+    "ModelResult",
     "expected_wrong_facts",
     "note_missing_structure",
     "note_names_escaped_in_csv",
@@ -42,7 +43,7 @@ TOP = 10  # workers that are shown at either end, where there are many
 
 
 @dataclass(frozen=True, kw_only=True)
-class FittedResult:
+class ModelResult:
     """A fitted model, its two tables, and what to say about them.
 
     Attributes
@@ -55,13 +56,19 @@ class FittedResult:
         Sentences that the user should read.
     """
 
-    labels: CrowdLabels
     model: Any
     consensus: pa.Table
     workers: pa.Table
     seconds: float
     scores: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedResult(ModelResult):
+    """The same, of a model of labels."""
+
+    labels: CrowdLabels
 
     def size_facts(self) -> dict[str, int]:
         """How many tasks, workers, classes and labels there are, for JSON."""

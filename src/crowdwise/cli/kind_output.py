@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,8 @@ from crowdwise.cli.write_back import find_written_format, write_consensus_back
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+    from typing import Self
 
     import pyarrow as pa
     from rich.console import Console
@@ -35,17 +36,36 @@ LABELS_ONLY = ("class_prior", "known_workers", "sequences", "graph", "items")
 
 
 @dataclass(frozen=True, kw_only=True)
-class KindResult:
+class KindResult(fitted_model_output.ModelResult):
     """A fitted model of some kind of answers, its two tables, and what to say about them."""
 
     kind: Kind
     answers: Answers
-    model: Any
-    consensus: pa.Table
-    workers: pa.Table
-    seconds: float
-    scores: dict[str, float] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        kind: Kind,
+        answers: Answers,
+        model: Any,
+        seconds: float,
+        truth: Any,
+        before: Iterable[str],
+        after: Iterable[str],
+    ) -> Self:
+        """What a fitted model found, scored where there is a truth; with notes before and after those on the model."""
+        consensus, workers = model.consensus(), model.workers()
+        escaped = fitted_model_output.note_names_escaped_in_csv(consensus, workers)
+        return cls(
+            kind=kind,
+            answers=answers,
+            model=model,
+            consensus=consensus,
+            workers=workers,
+            seconds=seconds,
+            scores={} if truth is None else kind.score(model, truth),
+            notes=[*before, *([model.caveat()] if model.caveat() else []), *after, *escaped],
+        )
 
     def to_json_dict(self) -> dict[str, Any]:
         """Give what `--json` prints."""
@@ -122,22 +142,8 @@ def _fit(kind: Kind, answers: Answers, files: LabelFiles, options: AggregateOpti
         warnings.simplefilter("ignore", StillImproving)  # said as a note
         model.fit(answers, files.find_gold(model) if options.gold is None else files.open_side_table(options.gold))
     seconds = time.perf_counter() - started
-    consensus, workers = model.consensus(), model.workers()
-    return KindResult(
-        kind=kind,
-        answers=answers,
-        model=model,
-        consensus=consensus,
-        workers=workers,
-        seconds=seconds,
-        scores={} if options.truth is None else kind.score(model, files.open_side_table(options.truth)),
-        notes=[
-            *notes,
-            *([model.caveat()] if model.caveat() else []),
-            *fitted_model_output.note_unfinished_fit(model),
-            *fitted_model_output.note_names_escaped_in_csv(consensus, workers),
-        ],
-    )
+    truth = None if options.truth is None else files.open_side_table(options.truth)
+    return KindResult.of(kind, answers, model, seconds, truth, notes, fitted_model_output.note_unfinished_fit(model))
 
 
 # ---- page -------------------------------------------------------------------------------------------------

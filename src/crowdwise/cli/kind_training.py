@@ -69,18 +69,8 @@ def train_answers(name: str, source: Any, files: LabelFiles, options: TrainOptio
     started = time.perf_counter()
     model.fit(features, answers)
     seconds = time.perf_counter() - started
-    consensus, workers = model.consensus(), model.workers()
-    notes += [*([model.caveat()] if model.caveat() else []), *diagnose_history(model, as_options=True)]
-    return KindTrainResult(
-        kind=kind,
-        answers=answers,
-        model=model,
-        consensus=consensus,
-        workers=workers,
-        seconds=seconds,
-        scores={} if options.truth is None else kind.score(model, options.truth),
-        notes=[*notes, *fitted_model_output.note_names_escaped_in_csv(consensus, workers)],
-    )
+    doubts = diagnose_history(model, as_options=True)
+    return KindTrainResult.of(kind, answers, model, seconds, options.truth, notes, doubts)
 
 
 def print_training_page(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from crowdwise.engines.protocol import Engine, Prepared, Statistics
-from crowdwise.labels.engine_choice import choose_engine, use_engine
+from crowdwise.labels.engine_choice import choose_pass_engine, use_engine
 
 if TYPE_CHECKING:
     from crowdwise.labels.crowd_labels import CrowdLabels
@@ -38,7 +38,7 @@ def prepare(labels: CrowdLabels, n_states: int | None = None) -> Prepared:
     n_states
         States of a task's truth, where there are more than classes.
     """
-    name = choose_engine(labels.n_labels, n_states or labels.n_classes)
+    name = choose_pass_engine(labels.n_labels, n_states or labels.n_classes)
     engine = load_engine(name)
     layouts = _layouts.setdefault(labels, {})
     if (name, n_states) not in layouts:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from crowdwise.kernels.confusion_rows import NO_GOLD
+from crowdwise.kernels.confusion_rows import NO_GOLD, log_rows
 
 if TYPE_CHECKING:
     from crowdwise.labels.crowd_labels import CrowdLabels
@@ -48,6 +48,18 @@ class Statistics:
             self.class_counts + other.class_counts,
             self.counts + other.counts,
         )
+
+    def log_rows(self, pseudo: FloatArray) -> Any:
+        """Log of the rows of confusion matrices from counts and pseudo-counts, made where the counts lie.
+
+        An engine may return a table of its own that its `e_step` takes and that NumPy reads as (M, K, K).
+        """
+        return log_rows(self.counts, pseudo)
+
+    def sum_over_labels(self) -> FloatArray:
+        """Expected right answers of each worker (M,), from a pass of votes."""
+        correct: FloatArray = self.counts.sum(axis=1)
+        return correct
 
 
 class Prepared(Protocol):

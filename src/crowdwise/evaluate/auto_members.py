@@ -124,19 +124,15 @@ SHORTLIST = (
     ),
     ShortlistMember("mean-field", fit_mean_field),
     ShortlistMember("ebcc", fit_ebcc, most_classes=50),
-    ShortlistMember(
-        "minimax-entropy (γ = 1/4)",
-        make_minimax_fit(1 / 4),
-        uses=MinimaxEntropy.uses,
-        most_cells=8e5,
-        fewest_labels=300,
-    ),
-    ShortlistMember(
-        "minimax-entropy (γ = 1/64)",
-        make_minimax_fit(1 / 64),
-        uses=MinimaxEntropy.uses,
-        most_cells=8e5,
-        fewest_labels=300,
+    *(
+        ShortlistMember(
+            f"minimax-entropy (γ = 1/{part})",
+            make_minimax_fit(1 / part),
+            uses=MinimaxEntropy.uses,
+            most_cells=8e5,
+            fewest_labels=300,
+        )
+        for part in (4, 64)
     ),
 )
 

@@ -256,7 +256,7 @@ def fit_votes(
         return parameters if fixed is None else replace(parameters, log_prior=fixed)
 
     def e_step(parameters: VoteParameters, posterior: FloatArray | None = None) -> tuple[float, Statistics]:
-        bonus = parameters.log_right - parameters.log_wrong
+        bonus = _subtract(parameters.log_right, parameters.log_wrong)
         found = prepared.e_step_votes(parameters.log_prior, bonus, gold, posterior)
         return found.log_likelihood + float(np.vdot(given, parameters.log_wrong)), found
 
@@ -290,6 +290,13 @@ def fit_votes(
         ),
     )
     return fit.attach_climb_history(ended), ended.parameters
+
+
+def _subtract(log_right: FloatArray, log_wrong: FloatArray) -> FloatArray:
+    """The difference (M, K), which repeats a worker's one value in place where both do."""
+    if log_right.strides[1] == log_wrong.strides[1] == 0:
+        return np.broadcast_to(log_right[:, :1] - log_wrong[:, :1], log_right.shape)
+    return log_right - log_wrong
 
 
 def fit_coin_skill(

@@ -73,7 +73,7 @@ class Fit:
     task_columns: dict[str, FloatArray] = field(default_factory=dict)
     extra: dict[str, FloatArray] = field(default_factory=dict)
 
-    def attach_climb_history(self, ended: Climb[Any]) -> Fit:
+    def attach_climb_history(self, ended: Climb[Any] | Fit) -> Fit:
         """The same, with how the climb that led to it went."""
         return replace(
             self,

@@ -84,11 +84,6 @@ class CoreAnswers:
     pairs: PairCounts
     reference: FloatArray
 
-    @property
-    def n_workers(self) -> int:
-        """Size of the core."""
-        return self.workers.size
-
 
 @dataclass(frozen=True)
 class CoreEstimate:

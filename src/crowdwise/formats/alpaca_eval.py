@@ -85,6 +85,4 @@ FORMAT = Format(
     name="AlpacaEval",
     files="annotations.json",
     kinds=("comparisons",),
-    recognises=recognises,
-    read=read,
 )

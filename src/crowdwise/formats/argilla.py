@@ -281,8 +281,5 @@ FORMAT = Format(
     name="Argilla",
     files="version 2 (JSON, or a data set), version 1 (a data set)",
     kinds=("labels", "multi-label", "ordinal", "rankings", "spans", "texts"),
-    recognises=recognises,
-    read=read,
     writes="records with suggestions (JSON, for from_json)",
-    write=write,
 )

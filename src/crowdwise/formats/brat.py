@@ -96,6 +96,4 @@ FORMAT = Format(
     name="brat",
     files="standoff, a folder of .ann files for each annotator",
     kinds=("spans",),
-    recognises=recognises,
-    read=read,
 )

@@ -224,8 +224,5 @@ FORMAT = Format(
     name="COCO",
     files="one JSON file for each worker, in a folder or one after the other",
     kinds=("boxes", "masks"),
-    recognises=recognises,
-    read=read,
     writes="one file with the consensus",
-    write=write,
 )

@@ -160,6 +160,4 @@ FORMAT = Format(
     name="CVAT",
     files="CVAT for images 1.1, an XML file or archive for each worker",
     kinds=("boxes", "masks", "points", "labels", "multi-label"),
-    recognises=recognises,
-    read=read,
 )

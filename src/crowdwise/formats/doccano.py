@@ -137,8 +137,5 @@ FORMAT = Format(
     name="doccano",
     files="zip, or <username>.jsonl for each member",
     kinds=("labels", "multi-label", "spans", "boxes"),
-    recognises=recognises,
-    read=read,
     writes="a line for each task (JSON lines, for import)",
-    write=write,
 )

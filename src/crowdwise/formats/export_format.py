@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,42 +15,59 @@ if TYPE_CHECKING:
     from crowdwise.formats.export_files import ExportFiles
     from crowdwise.labels.columns import Columns, Named
 
-__all__ = ["Format"]
+__all__ = ["TABLE_KINDS", "Format"]
+
+# Kinds that a table tells by its columns.
+TABLE_KINDS = (
+    "labels", "multi-label", "ordinal", "values", "texts", "comparisons", "rankings", "spans", "boxes", "points",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """The export of a tool.
+    """The export of a tool. What reads and writes it are functions of the module that is called as the tool.
 
     Attributes
     ----------
     slug
-        As on the command line: "label-studio".
+        As on the command line: "label-studio" for the module `label_studio`.
     name
         The tool's, as its makers write it.
     files
         Which of its exports are read, in a few words.
     kinds
         Kinds of answers that it can hold.
-    recognises
-        Whether these files are its export; looks at the first record or the header line alone, and never raises.
-    read
-        Gives every answer to the collector.
     writes
         What `write` writes, in a few words; "" where there is no writer.
-    write
-        Writes the consensus so that the tool takes it: the export that was read, the consensus, and the file to write.
-    find_answers
-        For tables in memory: takes any table and the columns that the user named; gives the rows that are answers and
-        their columns, or None if the table is no such export.
     """
 
     slug: str
     name: str
     files: str
     kinds: tuple[str, ...]
-    recognises: Callable[[ExportFiles], bool]
-    read: Callable[[ExportFiles, AnswerCollector], None]
     writes: str = ""
-    write: Callable[[ExportFiles, ConsensusAnswers, Path], None] | None = None
-    find_answers: Callable[[Columns, Named], tuple[Columns, Named] | None] | None = None
+
+    def recognises(self, files: ExportFiles) -> bool:
+        """Whether these files are its export; looks at the first record or the header line alone, and never raises."""
+        return bool(self._module.recognises(files))
+
+    def read(self, files: ExportFiles, found: AnswerCollector) -> None:
+        """Give every answer to the collector."""
+        self._module.read(files, found)
+
+    @property
+    def write(self) -> Callable[[ExportFiles, ConsensusAnswers, Path], None] | None:
+        """Writes the consensus so that the tool takes it: the export that was read, the consensus, and the file."""
+        return getattr(self._module, "write", None) if self.writes else None
+
+    @property
+    def find_answers(self) -> Callable[[Columns, Named], tuple[Columns, Named] | None] | None:
+        """For tables in memory: takes any table and the columns that the user named.
+
+        Gives the rows that are answers and their columns, or None if the table is no such export.
+        """
+        return getattr(self._module, "find_answers", None)
+
+    @property
+    def _module(self) -> Any:
+        return import_module(f"crowdwise.formats.{self.slug.replace('-', '_')}")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from crowdwise.formats.export_format import Format
+from crowdwise.formats.export_format import TABLE_KINDS, Format
 from crowdwise.formats.plain_rows import add_answer, add_rows, are_long
 from crowdwise.formats.table_records import is_binary_table
 from crowdwise.labels.columns import Columns, candidates
@@ -242,20 +242,6 @@ FORMAT = Format(
     slug="hugging-face",
     name="Hugging Face data set",
     files="the folder of save_to_disk, or of Parquet files",
-    kinds=(
-        "labels",
-        "multi-label",
-        "ordinal",
-        "values",
-        "texts",
-        "comparisons",
-        "rankings",
-        "spans",
-        "boxes",
-        "points",
-    ),
-    recognises=recognises,
-    read=read,
+    kinds=TABLE_KINDS,
     writes="Parquet with soft labels",
-    write=write,
 )

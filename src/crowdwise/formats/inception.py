@@ -168,6 +168,4 @@ FORMAT = Format(
     name="INCEpTION",
     files="the archive of a project, with UIMA CAS JSON",
     kinds=("spans",),
-    recognises=recognises,
-    read=read,
 )

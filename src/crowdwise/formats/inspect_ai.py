@@ -185,6 +185,4 @@ FORMAT = Format(
     name="inspect_ai",
     files="evaluation logs (.eval or .json)",
     kinds=("labels", "values"),
-    recognises=recognises,
-    read=read,
 )

@@ -241,8 +241,5 @@ FORMAT = Format(
     kinds=(
         "labels", "multi-label", "ordinal", "values", "texts", "comparisons", "rankings", "spans", "boxes", "outlines",
     ),
-    recognises=recognises,
-    read=read,
     writes="tasks with predictions (JSON)",
-    write=write,
 )  # fmt: skip

@@ -172,6 +172,4 @@ FORMAT = Format(
     name="lm-eval",
     files="logged samples (samples_*.jsonl of each model's folder)",
     kinds=("labels",),
-    recognises=recognises,
-    read=read,
 )

@@ -131,6 +131,4 @@ FORMAT = Format(
     name="Amazon Mechanical Turk",
     files="results of a batch (CSV)",
     kinds=("labels", "multi-label", "spans", "boxes"),
-    recognises=recognises,
-    read=read,
 )

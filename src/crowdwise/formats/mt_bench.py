@@ -128,6 +128,4 @@ FORMAT = Format(
     name="MT-Bench",
     files="judgments: <judge>_pair.jsonl, <judge>_single.jsonl, those of people",
     kinds=("comparisons", "values"),
-    recognises=recognises,
-    read=read,
 )

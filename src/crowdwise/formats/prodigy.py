@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from crowdwise.formats.consensus_answers import ConsensusAnswers
     from crowdwise.formats.export_files import ExportFiles
 
-__all__ = ["FORMAT"]
+__all__ = ["FORMAT", "find_answers"]
 
 CHOSEN = ("accept", "spans", "user_input")  # fields with answers of views that are not binary
 NOT_READ = ("relations", "audio_spans")
@@ -192,9 +192,5 @@ FORMAT = Format(
     name="Prodigy",
     files="JSON lines (db-out)",
     kinds=("labels", "multi-label", "texts", "spans", "boxes", "outlines"),
-    recognises=recognises,
-    read=read,
     writes="a line for each task (JSON lines, for db-in)",
-    write=write,
-    find_answers=find_answers,
 )

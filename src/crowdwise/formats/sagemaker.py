@@ -177,8 +177,5 @@ FORMAT = Format(
     name="Amazon SageMaker Ground Truth",
     files="worker responses (the folder of a job), consolidation request",
     kinds=("labels", "multi-label", "spans", "boxes"),
-    recognises=recognises,
-    read=read,
     writes="output manifest, or consolidation reply",
-    write=write,
 )

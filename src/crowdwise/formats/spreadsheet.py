@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from crowdwise.formats.export_format import Format
+from crowdwise.formats.export_format import TABLE_KINDS, Format
 from crowdwise.formats.plain_rows import add_answer, add_rows, are_long
 from crowdwise.formats.xml_elements import read_elements
 from crowdwise.labels.columns import Columns
@@ -147,18 +147,5 @@ FORMAT = Format(
     slug="spreadsheet",
     name="Spreadsheet",
     files="Excel workbook (.xlsx), long or wide",
-    kinds=(
-        "labels",
-        "multi-label",
-        "ordinal",
-        "values",
-        "texts",
-        "comparisons",
-        "rankings",
-        "spans",
-        "boxes",
-        "points",
-    ),
-    recognises=recognises,
-    read=read,
+    kinds=TABLE_KINDS,
 )

@@ -122,6 +122,4 @@ FORMAT = Format(
     name="Toloka",
     files="results of a pool (TSV)",
     kinds=("labels", "boxes"),
-    recognises=recognises,
-    read=read,
 )

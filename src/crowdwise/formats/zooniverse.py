@@ -148,6 +148,4 @@ FORMAT = Format(
     name="Zooniverse",
     files="classification export (CSV)",
     kinds=("labels", "multi-label", "boxes"),
-    recognises=recognises,
-    read=read,
 )

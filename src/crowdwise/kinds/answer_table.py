@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +19,40 @@ from crowdwise.labels.vocabulary import positions, union
 
 if TYPE_CHECKING:
     from crowdwise.labels.source_location import Place
-    from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
+    from crowdwise.labels.types import BoolArray, Duplicates, FloatArray, IntArray, TableKind
 
-__all__ = ["AnswerTable", "cast_to_text", "open_columns", "open_table", "place_known"]
+__all__ = [
+    "AnswerTable",
+    "PairOptions",
+    "TaskOptions",
+    "cast_to_text",
+    "open_columns",
+    "open_table",
+    "open_task_table",
+    "place_known",
+]
 
 NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?\s*$"
+
+
+class AnswerOptions(TypedDict, total=False):
+    """How a table of answers is read: the column of the workers, and what to do with a second answer."""
+
+    worker: str | None
+    on_duplicate: Duplicates
+
+
+class TaskOptions(AnswerOptions, total=False):
+    """How a table of answers to tasks is read: the column of the tasks besides."""
+
+    task: str | None
+
+
+class PairOptions(AnswerOptions, total=False):
+    """How a table of answers about two items is read: their columns besides."""
+
+    left: str | None
+    right: str | None
 
 
 @dataclass(frozen=True)
@@ -59,14 +88,14 @@ class AnswerTable:
 
     def encode_task_answers(self) -> dict[str, Any]:
         """The columns `task` and `worker` as positions, their vocabularies, and the kind of table for results."""
-        tasks, workers = self.encode("task"), self.encode("worker")
-        return {
-            "task": tasks.codes.astype(np.int32),
-            "worker": workers.codes.astype(np.int32),
-            "tasks": tasks.names,
-            "workers": workers.names,
-            "table_kind": self.table_kind,
-        }
+        tasks = self.encode("task")
+        return {"task": tasks.codes.astype(np.int32), "tasks": tasks.names, **self.encode_workers()}
+
+    def encode_workers(self) -> dict[str, Any]:
+        """The column `worker` as positions, its vocabulary, and the kind of table for results."""
+        workers = self.encode("worker")
+        codes = workers.codes.astype(np.int32)
+        return {"worker": codes, "workers": workers.names, "table_kind": self.table_kind}
 
     def encode_together(self, first: str, second: str) -> tuple[IntArray, IntArray, pa.Array]:
         """Two columns that name things of one sort, as positions in one vocabulary."""
@@ -79,6 +108,18 @@ class AnswerTable:
         """A column of names, and the position of each row's among others (-1: not there); refused if none is there."""
         encoded = self.encode(role)
         return encoded, place_known(encoded.names, names, noun)[encoded.codes]
+
+    def align_known(self, role: str, names: pa.Array, known: Any, unknown: Any, what: str) -> Any:
+        """What rows say of each name (N,), `unknown` where none does; a contradiction is refused."""
+        encoded, there = self.find_names(role, names, "item")
+        found = np.full(len(names), unknown)
+        found[there[there >= 0]] = known[there >= 0]
+        again = (there >= 0) & (found[np.maximum(there, 0)] != known)
+        if again.any():
+            every = encoded.names.to_pylist()
+            shown = listing(dict.fromkeys(every[code] for code in encoded.codes[again]))
+            raise InputError(f"The truth contradicts itself about item {shown}. Keep one {what} for each item.")
+        return found
 
     def read_numbers(self, role: str, *, may_be_empty: bool = False) -> FloatArray:
         """A column of finite numbers (n,); words, missing values and infinities are refused with their rows.
@@ -209,6 +250,18 @@ def open_table(
     return AnswerTable(
         {role: read[name] for role, name in names.items()}, names, columns.place, columns.text, columns.kind
     )
+
+
+def open_task_table(
+    source: Any,
+    needs: str,
+    options: TaskOptions,
+    said: dict[str, str | None],
+    optional: dict[str, str | None] | None = None,
+) -> AnswerTable:
+    """Open a table of answers to tasks, with these columns besides task and worker: as `open_table`."""
+    given = {"task": options.get("task"), "worker": options.get("worker")}
+    return open_table(source, needs, given | said, optional)
 
 
 def place_known(names: pa.Array, others: pa.Array, noun: str) -> IntArray:

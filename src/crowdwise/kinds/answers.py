@@ -6,6 +6,7 @@ Most kinds are answers to tasks (`TaskAnswers`): a number, a set of boxes, a tex
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.kinds.pair_graph import PairGraph, find_repeated
-from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.errors import InputError, InputWarning, listing, quote
 from crowdwise.labels.integer_codes import as_mask, check_codes, draw_held_out, duplicate_message
 from crowdwise.labels.sorting import find_repeated_edges, group_by, group_offsets
 from crowdwise.labels.source_location import format_count
@@ -36,8 +37,8 @@ __all__ = [
     "as_numbers",
     "check_answers",
     "code_column",
-    "code_task_answers",
     "names_or_numbers",
+    "warn_of_groups",
 ]
 
 
@@ -177,11 +178,53 @@ class TaskAnswers(Answers):
         """Number of answers of each task (N,)."""
         return np.diff(self.task_ptr)
 
+    @classmethod
+    def from_codes(
+        cls,
+        task: Any,
+        worker: Any,
+        said: Any,
+        *,
+        tasks: Iterable[Any] | int,
+        workers: Iterable[Any] | int,
+        on_duplicate: Duplicates = "error",
+        table_kind: TableKind = "pyarrow",
+        **about: Any,
+    ) -> Self:
+        """Answers from positions of tasks and workers (a number n stands for the names 0 … n-1) and what was said.
+
+        Parameters
+        ----------
+        said
+            What was said in each answer, and in `about` what else the kind needs to know of it: see its class.
+        """
+        names = names_or_numbers(tasks, "task"), names_or_numbers(workers, "worker")
+        columns = cls._code_said(said, **about)
+        codes = code_column(task, names[0], "task"), code_column(worker, names[1], "worker")
+        n_said = len(next(iter(columns.values())))
+        if not codes[0].size == codes[1].size == n_said:
+            sizes = f"{codes[0].size}, {codes[1].size} and {n_said}"
+            raise InputError(f"task, worker and {cls.noun} must have the same length; they have {sizes}.")
+        columns |= {"task": codes[0], "worker": codes[1], "tasks": names[0], "workers": names[1]}
+        return cls._from_columns(columns | {"table_kind": table_kind}, on_duplicate)
+
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}: {format_count(self.n_answers, self.noun)} by "
             f"{format_count(self.n_workers, 'worker')} on {format_count(self.n_tasks, 'task')}"
         )
+
+    @classmethod
+    def _code_said(cls, *said: Any, **about: Any) -> dict[str, Any]:
+        """Columns of what was said, checked, the first of them with a row for each answer."""
+        raise NotImplementedError
+
+    @classmethod
+    def _from_columns(
+        cls, columns: dict[str, Any], on_duplicate: Duplicates, place: Callable[[int], str] | None = None
+    ) -> Self:
+        """Answers from checked columns in any order, with repeated answers refused or left out; `place` names rows."""
+        return cls(**columns)._sorted(on_duplicate, place)
 
     def _sorted(self, on_duplicate: Duplicates, place: Callable[[int], str] | None = None) -> Self:
         """The same, sorted by task, with repeated answers of a worker to a task refused or left out."""
@@ -253,39 +296,63 @@ class PairAnswers(Answers):
             f"{format_count(self.n_items, 'item')} by {format_count(self.n_workers, 'worker')}"
         )
 
-    @staticmethod
-    def _code_pairs(
-        worker: Any, left: Any, right: Any, items: Iterable[Any] | int, workers: Iterable[Any] | int, **said: Any
-    ) -> dict[str, Any]:
-        """Columns and names of answers from positions, checked; `said` is what was said, by its name."""
+    @property
+    def sides_matter(self) -> bool:
+        """Whether an answer about the same two items on exchanged sides is another one."""
+        return False
+
+    @classmethod
+    def from_codes(
+        cls,
+        worker: Any,
+        left: Any,
+        right: Any,
+        said: Any,
+        *,
+        items: Iterable[Any] | int,
+        workers: Iterable[Any] | int,
+        on_duplicate: Duplicates = "error",
+        table_kind: TableKind = "pyarrow",
+        **about: Any,
+    ) -> Self:
+        """Answers from positions of workers and items (a number n stands for the names 0 … n-1) and what was said.
+
+        Parameters
+        ----------
+        said
+            What was said in each answer, and in `about` what else the kind needs to know of it: see its class.
+        """
         names = names_or_numbers(items, "item"), names_or_numbers(workers, "worker")
-        codes: dict[str, Any] = {
+        columns: dict[str, Any] = {
             "worker": code_column(worker, names[1], "worker"),
             "left": code_column(left, names[0], "item"),
             "right": code_column(right, names[0], "item"),
-            **{name: np.asarray(values) for name, values in said.items()},
+            cls.said[0]: np.asarray(said),
         }
-        sizes = {name: each.size for name, each in codes.items()}
+        sizes = {name: each.size for name, each in columns.items()}
         if len(set(sizes.values())) > 1:
             shown = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
             expected = ", ".join(list(sizes)[:-1]) + f" and {list(sizes)[-1]}"
             raise InputError(f"{expected} must have the same length; they have: {shown}.")
-        return codes | {"items": names[0], "workers": names[1]}
+        columns |= cls._code_said(columns[cls.said[0]], **about)
+        return cls(**columns, items=names[0], workers=names[1], table_kind=table_kind)._checked(on_duplicate)
+
+    @classmethod
+    def _code_said(cls, *said: Any, **about: Any) -> dict[str, Any]:
+        """What was said in each answer, checked, by the names of the columns."""
+        raise NotImplementedError
 
     def _checked(
         self,
         on_duplicate: Duplicates,
         place: Callable[[int], str] | None = None,
         *,
-        ordered: bool = False,
         task: IntArray | None = None,
     ) -> Self:
         """The same, if no item is paired with itself, with repeated answers refused or left out.
 
         Parameters
         ----------
-        ordered
-            Whether an answer about the same two items on exchanged sides is another one.
         task
             Positions (n,) of what the items were compared about, where answers about another are no repeats.
         """
@@ -303,7 +370,7 @@ class PairAnswers(Answers):
         if on_duplicate == "all":
             return self
         who = self.worker if task is None else self.worker.astype(np.int64) * (int(task.max(initial=0)) + 1) + task
-        later, earlier = find_repeated(who, self.left, self.right, ordered=ordered)
+        later, earlier = find_repeated(who, self.left, self.right, ordered=self.sides_matter)
         if not later.size:
             return self
         if on_duplicate == "error":
@@ -321,6 +388,17 @@ class PairAnswers(Answers):
         kept = np.ones(self.n_answers, np.bool_)
         kept[later if on_duplicate == "first" else earlier] = False
         return self.keep(kept)
+
+
+def warn_of_groups(sizes: IntArray, apart: str, remedy: str) -> None:
+    """Warn where items fall into several groups of these sizes, saying what keeps them apart and what to do."""
+    if sizes.size > 1:
+        warnings.warn(
+            f"The items fall into {sizes.size:,} groups {apart} (the largest has {int(sizes.max()):,} of "
+            f"{int(sizes.sum()):,} items): {remedy}",
+            InputWarning,
+            stacklevel=3,
+        )
 
 
 def check_answers(answers: Any) -> None:
@@ -356,18 +434,6 @@ def code_column(codes: Any, names: pa.Array, what: str) -> IntArray:
     """Positions among names, checked, as int32."""
     checked: IntArray = _lock(check_codes(codes, len(names), what).astype(np.int32))
     return checked
-
-
-def code_task_answers(
-    task: Any, worker: Any, n_said: int, *, said: str, tasks: Iterable[Any] | int, workers: Iterable[Any] | int
-) -> dict[str, Any]:
-    """The columns `task` and `worker` and their vocabularies, checked against each other and the number of answers."""
-    names = names_or_numbers(tasks, "task"), names_or_numbers(workers, "worker")
-    codes = code_column(task, names[0], "task"), code_column(worker, names[1], "worker")
-    if not codes[0].size == codes[1].size == n_said:
-        sizes = f"{codes[0].size}, {codes[1].size} and {n_said}"
-        raise InputError(f"task, worker and {said} must have the same length; they have {sizes}.")
-    return {"task": codes[0], "worker": codes[1], "tasks": names[0], "workers": names[1]}
 
 
 def _lock(array: Any) -> Any:

@@ -4,23 +4,74 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from crowdwise.fitting.em import StillImproving
 from crowdwise.fitting.estimator_parameters import clone
+from crowdwise.fitting.saved_arrays import SavedArray
+from crowdwise.kinds.model import KindModel
+from crowdwise.labels.table_output import native_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from crowdwise.kinds.answers import Answers
-    from crowdwise.kinds.model import KindModel
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["HeldOutScore", "choose_by_held_out", "held_out_folds", "keep_unless_better", "score_held_out"]
+__all__ = [
+    "HeldOutChoice",
+    "HeldOutScore",
+    "choose_by_held_out",
+    "held_out_folds",
+    "keep_unless_better",
+    "score_held_out",
+]
 
 FOLDS = 5
+
+
+class HeldOutChoice(KindModel[Any]):
+    """Base of the methods that are one of several, chosen by held-out answers.
+
+    Attributes
+    ----------
+    chosen_ : (1,)
+        Position of the method that was chosen among those of `league`.
+    held_out_ : one for each candidate
+        Mean log-density of held-out answers by each candidate; NaN where it was not tried.
+    """
+
+    candidates: ClassVar[tuple[type[KindModel[Any]], ...]]
+    chosen_: IntArray
+    held_out_: FloatArray
+
+    @staticmethod
+    def choice_arrays(number: int) -> tuple[SavedArray, SavedArray]:
+        """What is saved of a choice among so many candidates."""
+        chosen = SavedArray("chosen", "1", low=0, codes=str(number), integer=True)
+        return chosen, SavedArray("held_out", str(number), missing=True)
+
+    @property
+    def chosen_class(self) -> Any:
+        """The method that was chosen."""
+        return self.candidates[int(self.chosen_[0])]
+
+    @property
+    def chosen_method(self) -> str:
+        """Slug of the method that was chosen."""
+        return str(self.chosen_class.slug)
+
+    def league(self) -> Any:
+        """Table of method, held_out (mean log-density of a held-out answer) and whether it was chosen."""
+        self._check_fitted()
+        columns = {
+            "method": [each.slug for each in self.candidates],
+            "held_out": self.held_out_,
+            "chosen": np.arange(len(self.candidates)) == self.chosen_[0],
+        }
+        return native_table(columns, self.table_kind_)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from scipy.special import betaincinv
 from scipy.stats import kendalltau, spearmanr
 
 from crowdwise.kinds.answer_table import open_table
-from crowdwise.labels.errors import InputError, listing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,15 +38,7 @@ def align_item_scores(source: Any, items: pa.Array) -> FloatArray:
         source = {"item": list(source), "score": list(source.values())}
     needs = "Known scores need a column item and a column score."
     table = open_table(source, needs, {"item": None, "value": None})
-    values = table.read_numbers("value")
-    encoded, there = table.find_names("item", items, "item")
-    found: FloatArray = np.full(len(items), np.nan)
-    found[there[there >= 0]] = values[there >= 0]
-    again = (there >= 0) & (found[np.maximum(there, 0)] != values)
-    if again.any():
-        names = encoded.names.to_pylist()
-        shown = listing(dict.fromkeys(names[code] for code in encoded.codes[again]))
-        raise InputError(f"The truth contradicts itself about item {shown}. Keep one score for each item.")
+    found: FloatArray = table.align_known("item", items, table.read_numbers("value"), np.nan, "score")
     return found
 
 

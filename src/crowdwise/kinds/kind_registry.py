@@ -1,17 +1,15 @@
 """What is said of each kind of answers, once: its name, the columns it is known by, how it is read, its methods.
 
-A kind is a folder here with a module `kind` that has a `KIND`. The command, the documentation and the contract tests
-are made from it. Labels (classes) are the kind that the rest of the package is about, and have none.
+A kind is a folder here, and an entry in `kind_table`. The command, the documentation and the contract tests are made
+from it. Labels (classes) are the kind that the rest of the package is about, and have none.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-import pkgutil
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.labels.columns import ROLES
@@ -122,9 +120,9 @@ def _import(path: str) -> Callable[..., Any]:
 @functools.cache
 def kinds() -> tuple[Kind, ...]:
     """Every kind of answers but labels, by name."""
-    folders = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]) if module.ispkg]
-    found: list[Kind] = [importlib.import_module(f"crowdwise.kinds.{name}.kind").KIND for name in folders]
-    return tuple(sorted(found, key=lambda each: each.name))
+    from crowdwise.kinds.kind_table import KINDS
+
+    return KINDS
 
 
 def kind(name: str) -> Kind:

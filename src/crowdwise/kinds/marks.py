@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.kinds.answer_table import AnswerTable, open_columns, open_table
+from crowdwise.kinds.answer_table import AnswerTable, TaskOptions, open_columns, open_table, open_task_table
 from crowdwise.kinds.answers import TaskAnswers, as_numbers, code_column, names_or_numbers
 from crowdwise.labels.columns import candidates
 from crowdwise.labels.errors import InputError, quote
@@ -21,16 +21,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Self
 
-    from crowdwise.labels.types import BoolArray, Duplicates, FloatArray, IntArray, TableKind
+    from crowdwise.labels.types import BoolArray, Duplicates, FloatArray, IntArray
 
-__all__ = ["ONE_CLASS", "Marks", "open_marks", "open_true_marks", "read_marks"]
+__all__ = ["ONE_CLASS", "MarkOptions", "Marks", "open_marks", "open_true_marks", "read_marks"]
 
 ONE_CLASS = "object"  # of marks without labels
+M = TypeVar("M", bound="Marks")
+
+
+class MarkOptions(TaskOptions, total=False):
+    """Columns of a table of marks, where they are not the usual ones; `coordinates` names several."""
+
+    label: str | None
+    coordinates: Sequence[str] | None
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Marks(TaskAnswers):
     """Base of kinds whose answers are sets of marks: one row for each answer of a worker to a task. Immutable.
+
+    `from_codes` makes one from a row for each mark: places (n, D), NaN where the worker saw the task and marked
+    nothing; and `label`, positions (n,) among `classes`, where marks have labels.
 
     Attributes
     ----------
@@ -54,53 +65,16 @@ class Marks(TaskAnswers):
     classes: pa.Array
 
     @classmethod
-    def from_codes(
-        cls,
-        task: Any,
-        worker: Any,
-        place: Any,
-        *,
-        tasks: Iterable[Any] | int,
-        workers: Iterable[Any] | int,
-        label: Any = None,
-        classes: Iterable[Any] | int | None = None,
-        on_duplicate: Duplicates = "error",
-        table_kind: TableKind = "pyarrow",
-    ) -> Self:
-        """Marks from positions of tasks and workers (a number n stands for the names 0 … n-1), a row for each mark.
-
-        Parameters
-        ----------
-        place
-            (n, D). A row of NaN says that the worker saw the task and marked nothing.
-        label, classes
-            Positions of labels and their names, where marks have labels.
-        """
-        places = as_numbers(place, "place")
+    def _code_said(cls, said: Any, *, label: Any = None, classes: Iterable[Any] | int | None = None) -> dict[str, Any]:
+        places = as_numbers(said, "place")
         if places.ndim != 2 or places.shape[1] != len(cls.coordinates):
             raise InputError(f"place has the shape {places.shape}; it needs a column for {', '.join(cls.coordinates)}.")
-        names = {"task": names_or_numbers(tasks, "task"), "worker": names_or_numbers(workers, "worker")}
-        kinds = pa.array([ONE_CLASS]) if classes is None or label is None else names_or_numbers(classes, "label")
-        codes = {
-            "task": code_column(task, names["task"], "task"),
-            "worker": code_column(worker, names["worker"], "worker"),
-            "label": code_column(np.zeros(len(places), np.int32) if label is None else label, kinds, "label"),
-        }
-        if {each.size for each in codes.values()} != {len(places)}:
-            raise InputError("task, worker, place and label must have the same length.")
+        names = pa.array([ONE_CLASS]) if classes is None or label is None else names_or_numbers(classes, "label")
+        codes = code_column(np.zeros(len(places), np.int32) if label is None else label, names, "label")
+        if codes.size != len(places):
+            raise InputError(f"place and label must have the same length; they have {len(places)} and {codes.size}.")
         cls._check_places(places, _complete(places), lambda rows: f"rows {rows[:5].tolist()}")
-        made: Self = _gather(
-            cls,
-            codes,
-            places,
-            on_duplicate,
-            None,
-            tasks=names["task"],
-            workers=names["worker"],
-            classes=kinds,
-            table_kind=table_kind,
-        )
-        return made
+        return {"place": places, "label": codes, "classes": names}
 
     @property
     def n_marks(self) -> int:
@@ -165,6 +139,45 @@ class Marks(TaskAnswers):
             codes.append(said.setdefault(drawn or str(answer).encode(), len(said)))
         return self.task, np.array(codes, np.int64)
 
+    @classmethod
+    def _from_columns(
+        cls, columns: dict[str, Any], on_duplicate: Duplicates, place: Callable[[int], str] | None = None
+    ) -> Self:
+        """Rows of marks as answers, sorted by task; a mark given twice is refused or left out."""
+        if on_duplicate not in ("error", "first", "last", "all"):
+            raise InputError(f"on_duplicate is {quote(on_duplicate)}; it must be 'error', 'first', 'last' or 'all'.")
+        marked = _complete(columns["place"])
+        edge = columns["task"].astype(np.int64) * max(len(columns["workers"]), 1) + columns["worker"]
+        _, first, inverse = np.unique(edge, return_index=True, return_inverse=True)
+        rows = np.lexsort((np.arange(edge.size), first[inverse], columns["task"]))
+        kept = np.ones(rows.size, np.bool_)
+        if on_duplicate in ("error", "first", "last"):
+            again = _repeated(
+                inverse[rows], columns["place"][rows], columns["label"][rows], marked[rows], on_duplicate == "last"
+            )
+            if again.any() and on_duplicate == "error":
+                shown = ", ".join((place or (lambda row: f"row {row}"))(int(row)) for row in np.sort(rows[again])[:5])
+                raise InputError(
+                    f"Some workers gave the same {cls.noun} twice on a task ({int(again.sum()):,} in all; {shown}). "
+                    "Remove the second, or set on_duplicate (on the command line --on-duplicate): 'first', 'last', or "
+                    "'all' to keep both."
+                )
+            kept = ~again
+        answers = np.sort(first)
+        answers = answers[np.argsort(columns["task"][answers], kind="stable")]
+        order = np.empty(first.size, np.int64)
+        order[inverse[answers]] = np.arange(answers.size)
+        rows = rows[kept & marked[rows]]
+        counts = np.bincount(order[inverse[rows]], minlength=answers.size)
+        gathered = {
+            "task": columns["task"][answers],
+            "worker": columns["worker"][answers],
+            "mark_ptr": np.append(0, np.cumsum(counts)),
+            "place": columns["place"][rows],
+            "label": columns["label"][rows].astype(np.int32),
+        }
+        return cls(**columns | gathered)
+
     def _take(self, rows: IntArray) -> Self:
         counts = np.diff(self.mark_ptr)[rows]
         ends = np.cumsum(counts)
@@ -181,86 +194,30 @@ class Marks(TaskAnswers):
 
 
 def open_marks(
-    source: Any, needs: str, forms: Sequence[tuple[str, ...]], coordinates: Sequence[str] | None, **named: str | None
-) -> tuple[AnswerTable, tuple[str, ...]]:
-    """Open a table of marks; also say which of several sets of coordinate columns it has."""
+    source: Any, needs: str, forms: Sequence[tuple[str, ...]], options: MarkOptions
+) -> tuple[AnswerTable, tuple[str, ...], FloatArray]:
+    """Open a table of marks; say which of several sets of coordinate columns it has, and what is in them (rows, D)."""
     columns = open_columns(source, needs)
     form = next((each for each in forms if all(candidates(role, columns.names) for role in each)), forms[0])
-    given: dict[str, str | None] = {"task": named["task"], "worker": named["worker"]}
+    given: dict[str, str | None] = dict.fromkeys(form)
+    coordinates = options.get("coordinates")
     if coordinates is not None:
         form = forms[0]
         if len(coordinates) != len(form):
             raise InputError(f"coordinates names {len(coordinates)} columns; there must be {len(form)}.")
-        given |= dict(zip(form, coordinates, strict=True))
-    else:
-        given |= dict.fromkeys(form)
-    return open_table(columns, needs, given, {"class": named["label"]}), form
+        given = dict(zip(form, coordinates, strict=True))
+    table = open_task_table(columns, needs, options, given, {"class": options.get("label")})
+    return table, form, np.column_stack([table.read_numbers(role, may_be_empty=True) for role in form])
 
 
-def read_marks(cls: type[Any], table: AnswerTable, place: FloatArray, on_duplicate: Duplicates) -> Any:
+def read_marks(kind: type[M], table: AnswerTable, place: FloatArray, options: MarkOptions) -> M:
     """Marks of a kind from an opened table and the places (rows, D) of its rows, NaN where nothing was marked."""
     marked = _complete(place)
-    cls._check_places(place, marked, lambda rows: table.place.name_rows(rows.tolist()))
-    tasks, workers = table.encode("task"), table.encode("worker")
-    codes = {"task": tasks.codes.astype(np.int32), "worker": workers.codes.astype(np.int32)}
-    classes = pa.array([ONE_CLASS])
-    codes["label"] = np.zeros(len(place), np.int32)
-    labels = _encode_labels(table, marked)
-    if labels is not None:
-        classes, codes["label"] = labels
-    return _gather(
-        cls,
-        codes,
-        place,
-        on_duplicate,
-        table.place,
-        tasks=tasks.names,
-        workers=workers.names,
-        classes=classes,
-        table_kind=table.table_kind,
-    )
-
-
-def _gather(
-    cls: type[Any],
-    codes: dict[str, IntArray],
-    place: FloatArray,
-    on_duplicate: Duplicates,
-    where: Callable[[int], str] | None,
-    **names: Any,
-) -> Any:
-    """Rows of marks as answers, sorted by task; a mark given twice is refused or left out."""
-    if on_duplicate not in ("error", "first", "last", "all"):
-        raise InputError(f"on_duplicate is {quote(on_duplicate)}; it must be 'error', 'first', 'last' or 'all'.")
-    marked = _complete(place)
-    edge = codes["task"].astype(np.int64) * max(len(names["workers"]), 1) + codes["worker"]
-    _, first, inverse = np.unique(edge, return_index=True, return_inverse=True)
-    rows = np.lexsort((np.arange(edge.size), first[inverse], codes["task"]))
-    kept = np.ones(rows.size, np.bool_)
-    if on_duplicate in ("error", "first", "last"):
-        again = _repeated(inverse[rows], place[rows], codes["label"][rows], marked[rows], on_duplicate == "last")
-        if again.any() and on_duplicate == "error":
-            shown = ", ".join((where or (lambda row: f"row {row}"))(int(row)) for row in np.sort(rows[again])[:5])
-            raise InputError(
-                f"Some workers gave the same {cls.noun} twice on a task ({int(again.sum()):,} in all; {shown}). Remove "
-                "the second, or set on_duplicate (on the command line --on-duplicate): 'first', 'last', or 'all' to "
-                "keep both."
-            )
-        kept = ~again
-    answers = np.sort(first)
-    answers = answers[np.argsort(codes["task"][answers], kind="stable")]
-    order = np.empty(first.size, np.int64)
-    order[inverse[answers]] = np.arange(answers.size)
-    rows = rows[kept & marked[rows]]
-    counts = np.bincount(order[inverse[rows]], minlength=answers.size)
-    return cls(
-        task=codes["task"][answers],
-        worker=codes["worker"][answers],
-        mark_ptr=np.append(0, np.cumsum(counts)),
-        place=place[rows],
-        label=codes["label"][rows].astype(np.int32),
-        **names,
-    )
+    kind._check_places(place, marked, lambda rows: table.place.name_rows(rows.tolist()))
+    columns = table.encode_task_answers() | {"place": place}
+    labels = _encode_labels(table, marked) or (pa.array([ONE_CLASS]), np.zeros(len(place), np.int32))
+    columns |= {"classes": labels[0], "label": labels[1]}
+    return kind._from_columns(columns, options.get("on_duplicate", "error"), table.place)
 
 
 def _complete(place: FloatArray) -> BoolArray:

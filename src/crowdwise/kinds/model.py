@@ -11,6 +11,7 @@ from crowdwise.fitting.estimator_parameters import Estimator
 from crowdwise.fitting.parameter_checks import check_climb, check_random_state
 from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.kinds.answers import Answers
+from crowdwise.kinds.kind_registry import kind
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.old_names import rename_parameters
 from crowdwise.labels.vocabulary import as_vocabulary, positions
@@ -58,7 +59,8 @@ class KindModel(Estimator, Generic[A]):
     - `saved`: the arrays that a fit finds and a saved model holds, name by name: "value" is the attribute `value_`;
     - `vocabularies`: the names that a model keeps, and the size in `saved` that counts them;
     - `uses`: what it can be told besides the answers: "gold";
-    - `climbs`: whether its iterations climb an objective that never falls.
+    - `climbs`: whether its iterations climb an objective that never falls;
+    - `guessed`: what answers do not tell where no task has two of them; "" where that is not said.
 
     Parameters
     ----------
@@ -83,6 +85,7 @@ class KindModel(Estimator, Generic[A]):
     uses: ClassVar[frozenset[str]] = frozenset()
     climbs: ClassVar[bool] = False
     vocabularies: ClassVar[dict[str, str]] = {"tasks": "N", "workers": "M"}
+    guessed: ClassVar[str] = ""
     example: ClassVar[str]
     saved: ClassVar[tuple[SavedArray, ...]] = (
         SavedArray("objective", "O", low=-np.inf, missing=True),
@@ -92,6 +95,7 @@ class KindModel(Estimator, Generic[A]):
     converged_: bool
     objective_: FloatArray
     answers_per_worker_: IntArray
+    answers_per_task_: IntArray
     table_kind_: TableKind
     _names: dict[str, pa.Array]
 
@@ -139,7 +143,9 @@ class KindModel(Estimator, Generic[A]):
     def caveat(self) -> str:
         """What the answers cannot tell, as a sentence; empty where they can tell."""
         self._check_fitted()
-        return ""
+        if not self.guessed or (self.answers_per_task_ > 1).any():
+            return ""
+        return f"No task has two answers: nothing here tells {self.guessed} a guess."
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model to a folder (JSON, Parquet and npz; no pickle). `crowdwise.load` reads it."""
@@ -161,7 +167,10 @@ class KindModel(Estimator, Generic[A]):
     # ---- what a kind gives --------------------------------------------------------------------------------
 
     def _read(self, answers: Any) -> A:
-        raise NotImplementedError
+        """Answers of this kind, by its reader."""
+        read: Any = kind(self.kind).read
+        found: A = read(answers)
+        return found
 
     def _align_gold(self, gold: Any, answers: A) -> Any:
         raise NotImplementedError
@@ -207,7 +216,9 @@ class KindModel(Estimator, Generic[A]):
             for name in self.vocabularies
         }
         self.table_kind_ = answers.table_kind
-        self.answers_per_worker_ = answers.answers_per_worker.astype(np.int64)
+        for name in ("answers_per_worker", "answers_per_task", "answers_per_item"):
+            if hasattr(answers, name):
+                setattr(self, f"{name}_", getattr(answers, name).astype(np.int64))
         self.objective_, self.n_iter_ = np.asarray(found.objective, np.float64), int(found.n_iter)
         self.converged_ = bool(found.converged)
         for name, values in found.arrays.items():

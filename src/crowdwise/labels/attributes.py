@@ -19,7 +19,7 @@ from crowdwise.labels.vocabulary import plain_arrow_names, positions
 if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray
 
-__all__ = ["Attribute", "read_attributes", "usable_attributes"]
+__all__ = ["Attribute", "locate_rows", "read_attributes", "usable_attributes"]
 
 MOST_VALUES = 50  # more groups than this is free text or names, not groups
 MOST_NUMBERS = 20  # more numbers than this is an age, a length or a time, not codes of groups
@@ -84,23 +84,36 @@ def read_attributes(source: Any, names: pa.Array, role: Literal["task", "worker"
     if len({len(column) for column in table.values()}) > 1:
         sizes = ", ".join(f"{quote(name)} {len(column):,}" for name, column in table.items())
         raise InputError(f"The attributes must all have the same length; the rows are {sizes}.")
-    who = encode(table[keys[0]], role, name=keys[0], place=columns.place, text=columns.text)
+    place = locate_rows(columns, table[keys[0]], keys[0], names, role, "attributes")
+    others = [name for name in columns.names if name != keys[0]]
+    return tuple(_attribute(name, table[name], place, len(names)) for name in others)
+
+
+def locate_rows(columns: Columns, column: pa.ChunkedArray, key: str, names: pa.Array, role: str, what: str) -> IntArray:
+    """Position of each row of a table among `names`, -1 for others; every name has one row at most, and some match.
+
+    Parameters
+    ----------
+    column, key
+        The column of the tasks or workers, and what it is called.
+    what
+        What the table holds, for errors.
+    """
+    who = encode(column, role, name=key, place=columns.place, text=columns.text)
     if who.codes.size != len(who.names):
-        counts = np.bincount(who.codes)
-        repeated = who.names.take(pa.array(np.flatnonzero(counts > 1))).to_pylist()
+        repeated = who.names.take(pa.array(np.flatnonzero(np.bincount(who.codes) > 1))).to_pylist()
         raise InputError(
             f"{columns.place.origin} names {role} {listing(repeated)} more than once. Keep one row for each."
         )
     if not who.codes.size:
         raise InputError(f"{columns.place.origin} has columns but no rows. Give a row for each {role}.")
-    place = positions(who.names, names)[who.codes]
+    place: IntArray = positions(who.names, names)[who.codes]
     if (place < 0).all():
         raise InputError(
-            f"The attributes are about other {role}s ({listing(who.names.slice(0, 5).to_pylist())}, …) than the labels "
+            f"The {what} are about other {role}s ({listing(who.names.slice(0, 5).to_pylist())}, …) than the labels "
             f"({listing(names.slice(0, 5).to_pylist())}, …): no name matches. Use the same {role} names in both."
         )
-    others = [name for name in columns.names if name != keys[0]]
-    return tuple(_attribute(name, table[name], place, len(names)) for name in others)
+    return place
 
 
 def usable_attributes(attributes: tuple[Attribute, ...]) -> tuple[Attribute, ...]:

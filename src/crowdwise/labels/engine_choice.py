@@ -22,7 +22,7 @@ from crowdwise.labels.errors import InputError, is_one_of, quote
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ENGINES", "check_engine_name", "choose_engine", "use_engine"]
+__all__ = ["ENGINES", "check_engine_name", "choose_engine", "choose_pass_engine", "use_engine"]
 
 # The modules NAME_engine of the room of engines, which lies above this one: seen here, imported where they run.
 _FOUND = pkgutil.iter_modules([str(Path(__file__).parent.parent / "engines")])
@@ -31,6 +31,8 @@ ENGINES = ("auto", *(each.name.removesuffix("_engine") for each in _FOUND if eac
 # times as many (0.24 against 0.85 s of 150,000 labels, 5 classes, warm cache); methods that take many short steps fall
 # behind from about here on, and those that hold a table for every label sooner, which they say themselves.
 SMALL = 2**18
+# Labels × classes from which a GPU runs the passes: below, the processor is done before PyTorch and Triton are loaded.
+LARGE = 10**9
 _asked: ContextVar[str | None] = ContextVar("engine", default=None)
 
 
@@ -43,8 +45,8 @@ def check_engine_name(name: str) -> str:
 
 def choose_engine(n_labels: int, n_classes: int) -> str:
     """`numpy` or `numba`: the one asked for by `use_engine` or CROWDWISE_ENGINE, else by the size of the data."""
-    asked = _asked.get() or check_engine_name(os.environ.get("CROWDWISE_ENGINE") or "auto")
-    if asked == "numpy" or (asked == "auto" and n_labels * n_classes <= SMALL):
+    asked = _asked_engine()
+    if asked == "numpy" or (asked != "numba" and n_labels * n_classes <= SMALL):
         return "numpy"
     fault = find_compiler_fault()
     if fault and asked == "numba":
@@ -53,6 +55,38 @@ def choose_engine(n_labels: int, n_classes: int) -> str:
             "--force-reinstall numba."
         )
     return "numpy" if fault else "numba"
+
+
+def choose_pass_engine(n_labels: int, n_classes: int) -> str:
+    """The engine of the passes: that of other loops, or the GPU where it was asked for or pays."""
+    asked = _asked_engine()
+    if asked == "cuda" or (asked == "auto" and n_labels * n_classes >= LARGE and has_gpu_driver()):
+        fault = find_gpu_fault()
+        if not fault:
+            return "cuda"
+        if asked == "cuda":
+            message = f"The engine 'cuda' cannot run here ({fault}): the processor runs instead."
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
+    return choose_engine(n_labels, n_classes)
+
+
+def _asked_engine() -> str:
+    return _asked.get() or check_engine_name(os.environ.get("CROWDWISE_ENGINE") or "auto")
+
+
+def has_gpu_driver() -> bool:
+    """Whether NVIDIA's driver is there, which is seen without importing anything."""
+    return any(Path(name).exists() for name in ("/dev/nvidiactl", "/dev/dxg"))
+
+
+@functools.cache
+def find_gpu_fault() -> str:
+    """Say why passes cannot run on a GPU here; "" where they can."""
+    try:
+        devices = import_module("crowdwise.engines.cuda_engine").find_devices()
+    except Exception as error:  # a library that is missing or does not fit fails in many ways
+        return " ".join(f"{type(error).__name__}: {error}".split())
+    return "" if devices else "PyTorch sees no GPU"
 
 
 @functools.cache

@@ -49,6 +49,13 @@ class Options:
     question: str | None = None
     include_predictions: bool = False
 
+    @classmethod
+    def of(
+        cls, *, task: str | None = None, worker: str | None = None, label: str | None = None, **others: Any
+    ) -> Options:
+        """The options that `read_labels` takes."""
+        return cls((task, worker, label), **others)
+
     def __post_init__(self) -> None:
         """Refuse names of columns that are no text, and kinds that there are not."""
         refuse_names_not_text(dict(zip(ROLES, self.named, strict=True)))

@@ -17,11 +17,9 @@ from crowdwise.labels.similar_names import warn_of_twins
 from crowdwise.labels.sorting import find_repeated_edges, group_by, group_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.source_location import Place
-    from crowdwise.labels.types import Duplicates, IntArray, LabelKind, Outer
+    from crowdwise.labels.types import Duplicates, IntArray
 
 __all__ = ["TimedLabels", "find_impossible_times", "read_timed_labels"]
 
@@ -55,21 +53,7 @@ class TimedLabels:
     why_not: str = ""
 
 
-def read_timed_labels(
-    source: Any,
-    *,
-    time: str | None = None,
-    task: str | None = None,
-    worker: str | None = None,
-    label: str | None = None,
-    classes: Iterable[Any] | None = None,
-    on_duplicate: Duplicates = "error",
-    kind: LabelKind | None = None,
-    outer: Outer | None = None,
-    format: str | None = None,  # noqa: A002 (what it is called on the command line)
-    question: str | None = None,
-    include_predictions: bool = False,
-) -> TimedLabels:
+def read_timed_labels(source: Any, *, time: str | None = None, **options: Any) -> TimedLabels:
     """Read labels as `read_labels` does, and the times at which they were given, if the table has them.
 
     Parameters
@@ -77,7 +61,7 @@ def read_timed_labels(
     time
         Column of times: numbers, or dates as ISO 8601 writes them (2026-05-31 13:45:00). By default "time", or the one
         column with a usual other name (timestamp, submitted_at, …); where it is not plain, there are no times.
-    source, task, worker, label, classes, on_duplicate, kind, outer, format, question, include_predictions
+    source, options
         As for `read_labels`.
 
     Raises
@@ -91,11 +75,10 @@ def read_timed_labels(
     >>> read_timed_labels(table).time.tolist()
     [30.0, 20.0, 10.0]
     """
-    asked = Options((task, worker, label), classes, on_duplicate, kind, outer, format, question, include_predictions)
-    found, options = open_answers(source, asked)
-    labels = labels_from_opened(source, found, options)
-    warn_of_twins(labels, declared=classes is not None)
-    named = options.named
+    found, told = open_answers(source, Options.of(**options))
+    labels = labels_from_opened(source, found, told)
+    warn_of_twins(labels, declared=told.classes is not None)
+    named = told.named
     if not isinstance(found, Columns) or (named == (None, None, None) and not candidates("worker", found.names)):
         if time is not None:
             raise InputError(f"There is no column {quote(time)}: only a table with a row for each answer has times.")
@@ -103,14 +86,14 @@ def read_timed_labels(
     columns = choose_columns(found.names, found.place.origin, *named)
     if time is not None:
         chosen = check_time_column(found.names, found.place.origin, time, columns)
-        return TimedLabels(labels, _align_times(found, columns, chosen, on_duplicate), chosen)
+        return TimedLabels(labels, _align_times(found, columns, chosen, told.on_duplicate), chosen)
     likely = candidates("time", found.names, set(columns))
     if not likely:
         return TimedLabels(labels, why_not=f"There is no time column. If there is one of an unusual name, {NAME_IT}.")
     if len(likely) > 1:
         return TimedLabels(labels, why_not=f"More than one column may be the time ({listing(likely)}): {NAME_IT}.")
     try:
-        return TimedLabels(labels, _align_times(found, columns, likely[0], on_duplicate), likely[0])
+        return TimedLabels(labels, _align_times(found, columns, likely[0], told.on_duplicate), likely[0])
     except InputError as error:  # nobody asked for it, and the labels are good without
         return TimedLabels(labels, why_not=str(error))
 

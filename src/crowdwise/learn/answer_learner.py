@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import OTHER_KINDS
 from crowdwise.kinds.answers import Answers
 from crowdwise.kinds.model import KindModel
 from crowdwise.labels.errors import InputError
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from crowdwise.learn.answer_objective import AnswerObjective
     from crowdwise.learn.features import Features
 
-__all__ = ["AnswerLearner"]
+__all__ = ["AnswerLearner", "check_pairs"]
 
 A = TypeVar("A", bound=Answers)
 
@@ -67,8 +68,14 @@ class AnswerLearner(TrainedModel, KindModel[A]):
     history_
         Table with a row for each epoch: loss, held_out (mean log-density of the answers held out, or what the method
         says instead), learning_rate, seconds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import crowdwise as cw
     """
 
+    family = OTHER_KINDS
     needs: ClassVar[str] = ""
     held_out_measure: ClassVar[str] = "mean log-probability of an answer"
     predicts: ClassVar[str] = "value"  # column of what `crowdwise predict` writes
@@ -211,17 +218,11 @@ class AnswerLearner(TrainedModel, KindModel[A]):
             raise InputError(f"There are {len(y):,} true answers for {len(predicted):,} rows of features.")
         return self._score(predicted, y)
 
-    def save(self, folder: str | Path) -> None:
-        """Write the fitted model to a folder (JSON, Parquet, npz and safetensors; no pickle).
-
-        `crowdwise.load` reads it, on any machine and device; where the network is a module of yours, it wants one like
-        it: `crowdwise.load(folder, network=module)`.
-        """
+    def _write(self, folder: str | Path) -> None:
         from crowdwise.learn.answer_saving import save_answer_learner
 
         self._check_fitted()
-        with use_default_torch_settings():
-            save_answer_learner(self, folder)
+        save_answer_learner(self, folder)
 
     # ---- the rest ---------------------------------------------------------------------------------------
 
@@ -247,3 +248,11 @@ class AnswerLearner(TrainedModel, KindModel[A]):
     def _n_outputs(self) -> int:
         """How many numbers the network gives."""
         return self.n_outputs_
+
+
+def check_pairs(left: Any, right: Any, n_rows: int) -> tuple[IntArray, IntArray]:
+    """Two rows of the features for each pair, refusing rows that there are not."""
+    first, second = (np.asarray(side, np.int64) for side in (left, right))
+    if first.shape != second.shape or any(((each < 0) | (each >= n_rows)).any() for each in (first, second)):
+        raise InputError(f"left and right must be rows of the features, 0 to {n_rows - 1}, as many of each.")
+    return first, second

@@ -278,17 +278,11 @@ class Learner(TrainedModel, CrowdModel):
         features = make_features(X)
         return diagnose_fit(self, features, labels_of_rows(labels, features, tasks))
 
-    def save(self, folder: str | Path) -> None:
-        """Write the fitted model to a folder (JSON, Parquet, npz and safetensors; no pickle).
-
-        `crowdwise.load` reads it, on any machine and device; where the network is a module of yours, it wants one like
-        it: `crowdwise.load(folder, network=module)`.
-        """
+    def _write(self, folder: str | Path) -> None:
         from crowdwise.learn.saving import save
 
         self._check_fitted()
-        with use_default_torch_settings():
-            save(self, folder)
+        save(self, folder)
 
     # ---- what a method gives ----------------------------------------------------------------------------
 

@@ -35,7 +35,6 @@ from torch import nn
 from torch.nn.functional import logsigmoid
 
 from crowdwise.fitting.estimator_decorator import estimator
-from crowdwise.fitting.method_facts import OTHER_KINDS
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.kinds.model import Found
@@ -222,8 +221,6 @@ class GradedNetwork(AnswerLearner[Grades], NetworkScores):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import crowdwise as cw
     >>> from crowdwise.kinds import simulate_grades
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> crowd = simulate_grades(200, 10, scores=X @ [0.8, -0.6], random_state=0)
@@ -233,7 +230,6 @@ class GradedNetwork(AnswerLearner[Grades], NetworkScores):
     """
 
     slug = "graded-network"
-    family = OTHER_KINDS
     is_default = True
     predicts: ClassVar[str] = "grade"
     outputs: ClassVar[str] = "one score for each task"

@@ -35,7 +35,6 @@ from torch import nn
 from torch.nn.functional import logsigmoid
 
 from crowdwise.fitting.estimator_decorator import estimator
-from crowdwise.fitting.method_facts import OTHER_KINDS
 from crowdwise.fitting.parameter_checks import check_choice
 from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.kinds.comparisons.answers import Comparisons
@@ -44,7 +43,7 @@ from crowdwise.kinds.comparisons.model import ComparisonModel
 from crowdwise.kinds.item_scores import concordance
 from crowdwise.kinds.model import Found
 from crowdwise.labels.errors import InputError
-from crowdwise.learn.answer_learner import AnswerLearner
+from crowdwise.learn.answer_learner import AnswerLearner, check_pairs
 from crowdwise.learn.answer_objective import AnswerObjective
 from crowdwise.learn.output_uncertainty import last_layer_variances
 
@@ -175,8 +174,6 @@ class ScoringNetwork(AnswerLearner[Comparisons], CentredScores):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import crowdwise as cw
     >>> from crowdwise.kinds import simulate_comparisons
     >>> X = np.random.default_rng(0).normal(size=(30, 2))
     >>> crowd = simulate_comparisons(30, answers_per_worker=50, scores=X @ [2.0, -1.0], random_state=0)
@@ -186,7 +183,6 @@ class ScoringNetwork(AnswerLearner[Comparisons], CentredScores):
     """
 
     slug = "scoring-network"
-    family = OTHER_KINDS
     is_default = True
     predicts: ClassVar[str] = "score"
     outputs: ClassVar[str] = "one score for each item"
@@ -260,9 +256,7 @@ class ScoringNetwork(AnswerLearner[Comparisons], CentredScores):
             Rows of X, one pair for each probability.
         """
         score = self.predict(X)
-        rows = [np.asarray(side, np.int64) for side in (left, right)]
-        if rows[0].shape != rows[1].shape or any(((each < 0) | (each >= len(score))).any() for each in rows):
-            raise InputError(f"left and right must be rows of the features, 0 to {len(score) - 1}, as many of each.")
+        rows = check_pairs(left, right, len(score))
         chances = answer_probabilities(score[rows[0]] - score[rows[1]], np.ones(rows[0].shape), -np.inf)[0]
         return np.asarray(chances, np.float64)
 

@@ -31,7 +31,6 @@ from torch import nn
 from torch.nn.functional import logsigmoid
 
 from crowdwise.fitting.estimator_decorator import estimator
-from crowdwise.fitting.method_facts import OTHER_KINDS
 from crowdwise.fitting.parameter_checks import check_count
 from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.kinds.model import Found
@@ -41,7 +40,7 @@ from crowdwise.kinds.similarity.metrics import adjusted_rand
 from crowdwise.kinds.similarity.model import SimilarityModel, arrays_of
 from crowdwise.kinds.similarity.pair_evidence import Rates, count_answers, lay_out_evidence, pool_rates
 from crowdwise.labels.errors import InputError
-from crowdwise.learn.answer_learner import AnswerLearner
+from crowdwise.learn.answer_learner import AnswerLearner, check_pairs
 from crowdwise.learn.answer_objective import AnswerObjective
 
 if TYPE_CHECKING:
@@ -140,8 +139,6 @@ class SimilarityNetwork(AnswerLearner[Similarities], NumberedOutputs):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import crowdwise as cw
     >>> from crowdwise.kinds import simulate_similarities
     >>> X = np.random.default_rng(0).normal(size=(60, 3))
     >>> crowd = simulate_similarities(cluster=X.argmax(axis=1), share=0.5, random_state=0)
@@ -151,7 +148,6 @@ class SimilarityNetwork(AnswerLearner[Similarities], NumberedOutputs):
     """
 
     slug = "similarity-network"
-    family = OTHER_KINDS
     is_default = True
     predicts: ClassVar[str] = "cluster"
     outputs: ClassVar[str] = "one logit for each cluster"
@@ -206,17 +202,10 @@ class SimilarityNetwork(AnswerLearner[Similarities], NumberedOutputs):
     def predict_same(self, X: Any, left: Any, right: Any) -> FloatArray:
         """Probability that two items are in one cluster (n,), by the features alone.
 
-        Parameters
-        ----------
-        X
-            Features of items, as for `fit`.
-        left, right
-            Rows of X, one pair for each probability.
+        `X` are features as for `fit`, `left` and `right` the rows of each pair.
         """
         shares = self.predict_proba(X)
-        rows = [np.asarray(side, np.int64) for side in (left, right)]
-        if rows[0].shape != rows[1].shape or any(((each < 0) | (each >= len(shares))).any() for each in rows):
-            raise InputError(f"left and right must be rows of the features, 0 to {len(shares) - 1}, as many of each.")
+        rows = check_pairs(left, right, len(shares))
         same: FloatArray = (shares[rows[0]] * shares[rows[1]]).sum(axis=-1)
         return same
 

@@ -14,7 +14,7 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.estimator_parameters import Estimator
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.table_output import native_table
-from crowdwise.learn.torch_settings import device_name, find_device, find_precision
+from crowdwise.learn.torch_settings import device_name, find_device, find_precision, use_default_torch_settings
 from crowdwise.learn.training_checks import check_training_parameters
 from crowdwise.learn.training_loop import train
 from crowdwise.learn.training_state import TrainingPlan
@@ -122,6 +122,19 @@ class TrainedModel(Estimator):
     checkpoint: str | Path | None = None
     random_state: int = 0
     augment: str | None = None
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted model to a folder (JSON, Parquet, npz and safetensors; no pickle).
+
+        `crowdwise.load` reads it, on any machine and device; where the network is a module of yours, it wants one like
+        it: `crowdwise.load(folder, network=module)`.
+        """
+        with use_default_torch_settings():
+            self._write(folder)
+
+    def _write(self, folder: str | Path) -> None:
+        """Save the model, if it is fitted."""
+        raise NotImplementedError
 
     @classmethod
     def default_worker_rate(cls, learning_rate: float) -> float:

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from crowdwise.fitting.estimator_decorator import estimator
-from crowdwise.fitting.method_facts import OTHER_KINDS
 from crowdwise.fitting.parameter_checks import check_choice
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.kinds.model import Found
@@ -75,7 +74,6 @@ class ValueLearner(AnswerLearner[Values], NetworkValues):
         '>>> model = cw.{name}(network="linear", epochs=30, learning_rate=0.02).fit(X, crowd.answers)\n'
         ">>> model.score(X, crowd.value) > 0.9\nTrue"
     )
-    family = OTHER_KINDS
     outputs: ClassVar[str] = "one for each number of a value"
 
     layer: str = "scale+bias"

@@ -14,17 +14,7 @@ from crowdwise.report.answer_charts import answer_charts
 from crowdwise.report.answer_drawings import draw_answers
 from crowdwise.report.audit_page.charts import CONFIG
 from crowdwise.report.display_names import display_name
-from crowdwise.report.page_parts import content_security_policy, load_template, read_asset, rename_svg_ids
-
-try:
-    import vl_convert
-    from markupsafe import Markup
-except ModuleNotFoundError as error:
-    from crowdwise.labels.errors import InputError
-
-    raise InputError(
-        f"The report needs {error.name}, which is not installed: pip install 'crowdwise[report]'."
-    ) from error
+from crowdwise.report.page_parts import Markup, content_security_policy, draw_picture, load_template, read_asset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +22,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from crowdwise.audit.answer_audit import AnswerAudit
-    from crowdwise.report.charts import Chart
 
 __all__ = ["make_answers_page"]
 
@@ -65,24 +54,25 @@ def make_answers_page(
     order = flagged + [row for row in range(len(verdicts)) if verdicts[row] == FINE]
     judged = workers.add_column(1, "found", [verdicts])
     caveat = model.caveat()
-    return load_template(
-        "answers.html"
-    ).render(
+    return load_template("answers.html").render(
         title=display_name(title, 200) if title else f"{answers.kind.capitalize()}: consensus and workers",
         policy=content_security_policy(),
-        styles=Markup(read_asset("page.css")),  # noqa: S704
+        styles=Markup(read_asset("page.css")),
         kind=answers.kind,
         sizes=str(answers).partition(": ")[2],
         method=model.slug,
-        tiles=_tiles(found),
+        numbers=_tiles(found),
         notes=[*notes, *([caveat] if caveat else [])],
         findings=[_finding(each) for each in found.findings[:FINDINGS]],
         n_findings=len(found.findings),
         level=found.level,
         skipped=list(found.skipped.items()),
         scores=[[(name.replace("_", " "), False), (f"{value:.4g}", True)] for name, value in (scores or {}).items()],
-        figures=[(name, caption, _picture(chart, name)) for name, (caption, chart) in answer_charts(found).items()],
-        drawings=[(display_name(name), Markup(picture)) for name, picture in draw_answers(found)],  # noqa: S704
+        figures=[
+            (name, caption, Markup(draw_picture(chart.to_dict(), CONFIG, name)))
+            for name, (caption, chart) in answer_charts(found).items()
+        ],
+        drawings=[(display_name(name), Markup(picture)) for name, picture in draw_answers(found)],
         consensus=_rows(consensus.slice(0, MOST_ROWS)),
         consensus_columns=_headings(consensus),
         n_consensus=consensus.num_rows,
@@ -91,10 +81,6 @@ def make_answers_page(
         n_workers=workers.num_rows,
         most=MOST_ROWS,
     )
-
-
-def _picture(chart: Chart, name: str) -> Markup:
-    return Markup(rename_svg_ids(vl_convert.vegalite_to_svg(chart.to_dict(), config=CONFIG), name))  # noqa: S704
 
 
 def _tiles(found: AnswerAudit) -> list[tuple[str, str]]:

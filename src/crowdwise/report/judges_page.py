@@ -14,18 +14,8 @@ import numpy as np
 from crowdwise.report.audit_page.charts import CONFIG
 from crowdwise.report.display_names import display_name
 from crowdwise.report.judge_charts import judge_charts
-from crowdwise.report.page_parts import content_security_policy, load_template, read_asset, rename_svg_ids
+from crowdwise.report.page_parts import Markup, content_security_policy, draw_picture, load_template, read_asset
 from crowdwise.report.task_items import PictureBudget, read_items
-
-try:
-    import vl_convert
-    from markupsafe import Markup
-except ModuleNotFoundError as error:
-    from crowdwise.labels.errors import InputError
-
-    raise InputError(
-        f"The report needs {error.name}, which is not installed: pip install 'crowdwise[report]'."
-    ) from error
 
 if TYPE_CHECKING:
     from crowdwise.judges.agreement_with_people import Estimate
@@ -54,11 +44,11 @@ def make_judges_page(found: PanelEvaluation, *, title: str | None = None, items:
     return load_template("judges.html").render(
         title=display_name(title, 200) if title else "A panel of judges",
         policy=content_security_policy(),
-        styles=Markup(read_asset("page.css")),  # noqa: S704
-        tiles=_tiles(found),
+        styles=Markup(read_asset("page.css")),
+        numbers=_tiles(found),
         sentences=[display_name(sentence, 1000) for sentence in found.sentences()],
         figures=[
-            (name, caption, Markup(rename_svg_ids(vl_convert.vegalite_to_svg(chart.to_dict(), config=CONFIG), name)))  # noqa: S704
+            (name, caption, Markup(draw_picture(chart.to_dict(), CONFIG, name)))
             for name, (caption, chart) in judge_charts(found).items()
         ],
         judges=_judge_rows(found),

@@ -20,29 +20,21 @@ from crowdwise.audit.consensus_scores import gold_calibration_bins, score_consen
 from crowdwise.audit.consensus_sentences import consensus_claims
 from crowdwise.audit.finding_types import FACT
 from crowdwise.labels.atomic_output import replace_file
-from crowdwise.labels.errors import InputError
 from crowdwise.labels.source_location import format_count
 from crowdwise.report.audit_page import tables
 from crowdwise.report.audit_page.audit_view import AuditView
 from crowdwise.report.audit_page.charts import CONFIG, audit_charts
 from crowdwise.report.display_names import display_name
 from crowdwise.report.page_parts import (
+    Markup,
     bundle_vega,
     content_security_policy,
+    draw_picture,
     escaped_json,
     load_template,
     read_asset,
-    rename_svg_ids,
 )
 from crowdwise.report.task_items import PictureBudget, read_items
-
-try:
-    import vl_convert
-    from markupsafe import Markup
-except ModuleNotFoundError as error:
-    raise InputError(
-        f"The report needs {error.name}, which is not installed: pip install 'crowdwise[report]'."
-    ) from error
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
@@ -117,12 +109,12 @@ def make_report(
         fact=FACT,
         title=display_name(title, 200) if title else f"Audit of {format_count(audit.labels.n_workers, 'worker')}",
         policy=content_security_policy(bundle, script),
-        styles=Markup(styles),  # noqa: S704
-        bundle=Markup(bundle),  # noqa: S704
-        script=Markup(script),  # noqa: S704
-        data=Markup(escaped_json(data)),  # noqa: S704
-        pictures={name: Markup(picture) for name, (_, picture) in drawn.items()},  # noqa: S704
-        headlines=summary.headline_numbers(audit),
+        styles=Markup(styles),
+        bundle=Markup(bundle),
+        script=Markup(script),
+        data=Markup(escaped_json(data)),
+        pictures={name: Markup(picture) for name, (_, picture) in drawn.items()},
+        numbers=summary.headline_numbers(audit),
         summary=summary.summarise(audit, score, portrait.class_names),
         consensus=consensus_claims(audit, score),
         basis=summary.describe_consensus_basis(audit),
@@ -166,6 +158,5 @@ def _draw_charts(portrait: AuditView, score: ConsensusScore | None) -> dict[str,
     found = {}
     for name, chart in made.items():
         spec = chart.to_dict()
-        picture = vl_convert.vegalite_to_svg(spec, config=CONFIG)
-        found[name] = spec | {"width": "container"}, rename_svg_ids(picture, name)
+        found[name] = spec | {"width": "container"}, draw_picture(spec, CONFIG, name)
     return found

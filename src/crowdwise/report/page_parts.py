@@ -17,12 +17,22 @@ try:
     import altair as alt
     import jinja2
     import vl_convert
+    from markupsafe import Markup
 except ModuleNotFoundError as error:
     raise InputError(
         f"The report needs {error.name}, which is not installed: pip install 'crowdwise[report]'."
     ) from error
 
-__all__ = ["bundle_vega", "content_security_policy", "escaped_json", "load_template", "read_asset", "rename_svg_ids"]
+__all__ = [
+    "Markup",
+    "bundle_vega",
+    "content_security_policy",
+    "draw_picture",
+    "escaped_json",
+    "load_template",
+    "read_asset",
+    "rename_svg_ids",
+]
 
 
 def escaped_json(value: Any) -> str:
@@ -100,6 +110,11 @@ def content_security_policy(*scripts: str) -> str:
     allowed = " ".join(f"'sha256-{each}'" for each in hashes) or "'none'"
     rest = "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
     return f"default-src 'none'; script-src {allowed}; {rest}"
+
+
+def draw_picture(spec: dict[str, Any], config: dict[str, Any], name: str) -> str:
+    """A chart as SVG, to be put into a page under this name."""
+    return rename_svg_ids(vl_convert.vegalite_to_svg(spec, config=config), name)
 
 
 def rename_svg_ids(picture: str, name: str) -> str:

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crowdwise.labels.attributes import locate_rows
 from crowdwise.labels.columns import Columns, candidates
-from crowdwise.labels.encode import encode
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.read import open_source
 from crowdwise.labels.regular_files import open_regular_file
@@ -200,18 +200,7 @@ def read_items(source: Any, tasks: pa.Array) -> TaskItems:
             f"columns are {listing(columns.names)}."
         )
     table = columns.read_whole_columns([keys[0], *shows])
-    who = encode(table[keys[0]], "task", name=keys[0], place=columns.place, text=columns.text)
-    if who.codes.size != len(who.names):
-        twice = who.names.take(pa.array(np.flatnonzero(np.bincount(who.codes) > 1))).to_pylist()
-        raise InputError(f"{columns.place.origin} names task {listing(twice)} more than once. Keep one row for each.")
-    if not who.codes.size:
-        raise InputError(f"{columns.place.origin} has columns but no rows. Give a row for each task.")
-    place = positions(who.names, tasks)[who.codes]
-    if (place < 0).all():
-        raise InputError(
-            f"The items are about other tasks ({listing(who.names.slice(0, 5).to_pylist())}, …) than the labels "
-            f"({listing(tasks.slice(0, 5).to_pylist())}, …): no name matches. Use the same task names in both."
-        )
+    place = locate_rows(columns, table[keys[0]], keys[0], tasks, "task", "items")
     row = np.full(len(tasks), -1, np.int64)
     row[place[place >= 0]] = np.flatnonzero(place >= 0)
     beside = isinstance(source, str | Path) and str(source) != "-"

@@ -11,9 +11,11 @@ from crowdwise.kinds.marks import Marks, open_marks, read_marks
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
+    from typing import Unpack
 
-    from crowdwise.labels.types import BoolArray, Duplicates, FloatArray, IntArray
+    from crowdwise.kinds.marks import MarkOptions
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["Boxes", "read_boxes"]
 
@@ -59,15 +61,7 @@ class Boxes(Marks):
             )
 
 
-def read_boxes(
-    source: Any,
-    *,
-    task: str | None = None,
-    worker: str | None = None,
-    label: str | None = None,
-    coordinates: Sequence[str] | None = None,
-    on_duplicate: Duplicates = "error",
-) -> Boxes:
+def read_boxes(source: Any, **options: Unpack[MarkOptions]) -> Boxes:
     """Read boxes from a file or a table with a row for each box.
 
     A row whose coordinates are empty says that the worker saw the task and drew nothing.
@@ -86,9 +80,7 @@ def read_boxes(
     """
     if isinstance(source, Boxes):
         return source
-    table, form = open_marks(source, NEEDS, (CORNERS, SIDES), coordinates, task=task, worker=worker, label=label)
-    place = np.column_stack([table.read_numbers(role, may_be_empty=True) for role in form])
+    table, form, place = open_marks(source, NEEDS, (CORNERS, SIDES), options)
     if form == SIDES:
         place[:, 2:] += place[:, :2]
-    made: Boxes = read_marks(Boxes, table, place, on_duplicate)
-    return made
+    return read_marks(Boxes, table, place, options)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.kinds.boxes.grouping import start_grouping
 from crowdwise.kinds.boxes.model import ObjectModel, combine_found
@@ -23,6 +24,7 @@ __all__ = ["MarkClusters", "ObjectEm"]
 PASSES = 10  # over the workers, whose shares among fixed objects need few
 
 
+@estimator
 class ObjectEm(ObjectModel):
     """Base of the worker models of boxes and points (`object_em`).
 
@@ -35,8 +37,8 @@ class ObjectEm(ObjectModel):
     uses = frozenset({"gold"})
     climbs = True
 
-    max_iter: int
-    tol: float
+    max_iter: int = 50
+    tol: float = 1e-3
 
     def _fit(self, answers: Marks, gold: Any) -> Found:
         drawn = self._lay_out(answers, gold)

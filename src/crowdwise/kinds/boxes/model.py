@@ -262,10 +262,6 @@ class ObjectModel(KindModel[Marks]):
         """What an error of a share of an object's size is shown as."""
         return 1.0
 
-    def _remember(self, answers: Marks, found: Found) -> None:
-        super()._remember(answers, found)
-        self.answers_per_task_ = answers.answers_per_task.astype(np.int64)
-
     def _agreement(self, answers: Marks) -> Agreement:
         return mark_agreement(self, answers)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.parameter_checks import check_number
-from crowdwise.kinds.boxes.answers import Boxes, read_boxes
+from crowdwise.kinds.boxes.answers import Boxes
 from crowdwise.kinds.boxes.geometry import BoxGeometry, Geometry
 from crowdwise.kinds.boxes.methods import MarkClusters, ObjectEm
 from crowdwise.kinds.boxes.model import ObjectModel
@@ -33,9 +33,6 @@ class BoxModel(ObjectModel):
     geometry: ClassVar[type[Geometry]] = BoxGeometry
     example: ClassVar[str] = ">>> {name}().fit(boxes).consensus()['x_min'].to_numpy()[0].round() in (10, 11)\nTrue"
 
-    def _read(self, answers: Any) -> Boxes:
-        return read_boxes(answers)
-
 
 @estimator
 class ObjectBoxes(BoxModel, ObjectEm):
@@ -50,9 +47,6 @@ class ObjectBoxes(BoxModel, ObjectEm):
     """
 
     slug = "object-em"
-
-    max_iter: int = 50
-    tol: float = 1e-3
 
 
 @estimator

@@ -12,6 +12,7 @@ from scipy.special import expit, logit
 from crowdwise.kinds.boxes.answers import Boxes
 from crowdwise.kinds.boxes.geometry import intersection_over_union
 from crowdwise.kinds.boxes.object_likelihood import LEVELS, visibility_shares
+from crowdwise.kinds.simulated_crowd import CrowdSizes, Range, SimulatedCrowd, add_crowd_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,64 +20,43 @@ if TYPE_CHECKING:
     from crowdwise.kinds.marks import Marks
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["SimulatedObjects", "simulate_boxes", "simulate_objects"]
+__all__ = ["Scene", "simulate_boxes", "simulate_objects"]
 
 FRAME = 1000.0
 
 
-@dataclass(frozen=True)
-class SimulatedObjects:
-    """Marks, the true ones, and the workers that made them.
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """What there is to mark in a task, and how well workers mark it: for `simulate_boxes` and `simulate_points`.
 
     Attributes
     ----------
-    truth : table of task and the coordinates of a true mark
-    miss_rate : (M,)
-        Share of the objects that a worker misses, over all visibilities.
-    false_positives : (M,)
-        Marks of what is no object, a task.
-    error : (M,)
-        Standard deviation of a coordinate: of boxes in shares of the size, of points in their units.
-    """
-
-    answers: Any
-    truth: pa.Table
-    miss_rate: FloatArray
-    false_positives: FloatArray
-    error: FloatArray
-
-
-def simulate_boxes(
-    n_tasks: int = 30,
-    n_workers: int = 12,
-    *,
-    answers_per_task: int = 6,
-    objects: float = 4.0,
-    distractors: float = 4.0,
-    miss_rate: tuple[float, float] = (0.1, 0.5),
-    false_positives: tuple[float, float] = (0.1, 1.0),
-    error: tuple[float, float] = (0.03, 0.12),
-    spread: float = 1.0,
-    careless: float = 0.1,
-    n_classes: int = 1,
-    random_state: int = 0,
-) -> SimulatedObjects:
-    """Boxes in a frame of 1000 × 1000, and what workers draw of them.
-
-    Parameters
-    ----------
+    error, miss_rate, false_positives
+        Smallest and largest of a worker; drawn evenly between.
     objects, distractors
         Mean number in a task of objects, and of places that are taken for one now and then.
-    miss_rate, false_positives, error
-        Smallest and largest of a worker; drawn evenly between.
     spread
         Standard deviation of the objects' visibilities, in log-odds.
     careless
-        Share of the boxes and of the coordinates whose errors are three times as large.
+        Share of the marks and of the coordinates whose errors are three times as large.
     n_classes
-        Number of labels; 1 for boxes without labels.
+        Number of labels; 1 for marks without labels.
     """
-    generator = np.random.default_rng(random_state)
+
+    error: Range
+    miss_rate: Range = (0.1, 0.5)
+    false_positives: Range = (0.1, 1.0)
+    objects: float = 4.0
+    distractors: float = 4.0
+    spread: float = 1.0
+    careless: float = 0.1
+    n_classes: int = 1
+
+
+@add_crowd_parameters(n_tasks=30, n_workers=12, answers_per_task=6)
+def simulate_boxes(sizes: CrowdSizes, /, *, error: Range = (0.03, 0.12), **scene: Any) -> SimulatedCrowd[Any]:
+    """Boxes in a frame of 1000 × 1000, and what workers draw of them; the other parameters are those of a `Scene`."""
+    generator = sizes.generator
 
     def place(n: int) -> FloatArray:
         made: FloatArray = np.empty((0, 4))
@@ -94,28 +74,34 @@ def simulate_boxes(
         found: FloatArray = np.concatenate([mixed, mixed], axis=1)
         return found
 
-    ranges = {"miss_rate": miss_rate, "false_positives": false_positives, "error": error}
-    return simulate_objects(
-        Boxes, generator, place, size, (n_tasks, n_workers, answers_per_task, n_classes), (objects, distractors),
-        ranges, spread, careless,
-    )  # fmt: skip
+    return simulate_objects(Boxes, sizes, Scene(error=error, **scene), place, size)
 
 
 def simulate_objects(
     marks: type[Marks],
-    generator: np.random.Generator,
+    sizes: CrowdSizes,
+    scene: Scene,
     place: Callable[[int], FloatArray],
     size: Callable[[FloatArray], FloatArray],
-    sizes: tuple[int, int, int, int],
-    rates: tuple[float, float],
-    ranges: dict[str, tuple[float, float]],
-    spread: float,
-    careless: float,
-) -> SimulatedObjects:
-    """Objects and distractors at the places that `place` draws, with errors in units of `size`."""
-    n_tasks, n_workers, answers_per_task, n_classes = sizes
-    drawn = {name: generator.uniform(*each, n_workers) for name, each in ranges.items()}
-    draw = np.array([_log_odds_of(1 - rate, spread) for rate in drawn["miss_rate"]])
+) -> SimulatedCrowd[Any]:
+    """Objects and distractors at the places that `place` draws, with errors in units of `size`.
+
+    Returns
+    -------
+    SimulatedCrowd
+        truth : table of task and the coordinates of a true mark
+        miss_rate : (M,)
+            Share of the objects that a worker misses, over all visibilities.
+        false_positives : (M,)
+            Marks of what is no object, a task.
+        error : (M,)
+            Standard deviation of a coordinate: of boxes in shares of the size, of points in their units.
+    """
+    generator, n_tasks, n_workers = sizes.generator, sizes.n_tasks, sizes.n_workers
+    rates, spread, n_classes = (scene.objects, scene.distractors), scene.spread, scene.n_classes
+    ranges = (scene.miss_rate, scene.false_positives, scene.error)
+    miss_rate, false_positives, error = (generator.uniform(*each, n_workers) for each in ranges)
+    draw = np.array([_log_odds_of(1 - rate, spread) for rate in miss_rate])
     rows: list[tuple[int, int, FloatArray, int]] = []
     truth: dict[str, list[Any]] = {"task": [], **{name: [] for name in marks.coordinates}}
     true_label: list[Any] = []
@@ -129,13 +115,13 @@ def simulate_objects(
             for name, value in zip(marks.coordinates, each, strict=True):
                 truth[name].append(value)
         true_label += label[:n_objects].tolist() if n_objects else [None]
-        for worker in generator.permutation(n_workers)[:answers_per_task]:
+        for worker in generator.permutation(n_workers)[: sizes.answers_per_task]:
             chance = np.append(
                 expit(draw[worker] + visibility),
-                np.full(n_distractors, min(drawn["false_positives"][worker] / max(rates[1], 1e-9), 1.0)),
+                np.full(n_distractors, min(false_positives[worker] / max(rates[1], 1e-9), 1.0)),
             )
             seen = np.flatnonzero(generator.random(len(where)) < chance)
-            said = _mark(generator, where[seen], size(where[seen]), drawn["error"][worker], careless)
+            said = _mark(generator, where[seen], size(where[seen]), error[worker], scene.careless)
             wrong = generator.random(seen.size) < 0.1
             named = np.where(wrong, generator.integers(n_classes, size=seen.size), label[seen])
             rows += [(task, int(worker), one, int(kind)) for one, kind in zip(said, named, strict=True)]
@@ -150,7 +136,9 @@ def simulate_objects(
     if n_classes > 1:
         names = pa.array([None if k is None else f"class {k}" for k in true_label])
         known = known.append_column("label", names)
-    return SimulatedObjects(answers, known, drawn["miss_rate"], drawn["false_positives"], drawn["error"])
+    return SimulatedCrowd(
+        answers, known, drawn={"miss_rate": miss_rate, "false_positives": false_positives, "error": error}
+    )
 
 
 def _log_odds_of(share: float, spread: float) -> float:

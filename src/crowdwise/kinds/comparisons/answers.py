@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.kinds.answer_table import open_columns, open_table
-from crowdwise.kinds.answers import PairAnswers
+from crowdwise.kinds.answers import PairAnswers, warn_of_groups
 from crowdwise.kinds.comparisons.outcome_words import OUTCOMES, read_outcomes
 from crowdwise.kinds.comparisons.prompts import read_items, split_names
 from crowdwise.labels.columns import candidates
@@ -18,9 +18,10 @@ from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, InputWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from typing import Unpack
 
-    from crowdwise.labels.types import Duplicates, IntArray, TableKind
+    from crowdwise.kinds.answer_table import PairOptions
+    from crowdwise.labels.types import IntArray
 
 __all__ = ["Comparisons", "read_comparisons"]
 
@@ -37,7 +38,7 @@ TEXTS = ("chosen", "rejected", "response_a", "response_b")  # columns whose item
 class Comparisons(PairAnswers):
     """Which of two items workers found better: one row for each answer. Immutable.
 
-    Make one with `read_comparisons` or `Comparisons.from_codes`.
+    Make one with `read_comparisons` or `Comparisons.from_codes`, from outcomes and whether they are `sided`.
 
     Attributes
     ----------
@@ -60,34 +61,16 @@ class Comparisons(PairAnswers):
     outcome: IntArray
     sided: bool = True
 
-    @classmethod
-    def from_codes(
-        cls,
-        worker: Any,
-        left: Any,
-        right: Any,
-        outcome: Any,
-        *,
-        items: Iterable[Any] | int,
-        workers: Iterable[Any] | int,
-        sided: bool = True,
-        on_duplicate: Duplicates = "error",
-        table_kind: TableKind = "pyarrow",
-    ) -> Comparisons:
-        """Comparisons from positions of workers and items (a number n stands for the names 0 … n-1).
+    @property
+    def sides_matter(self) -> bool:
+        """Whether an answer about the same two items on exchanged sides is another one: where the sides are known."""
+        return self.sided
 
-        Parameters
-        ----------
-        outcome
-            1 where the left item was found better, -1 for the right one, 0 for a tie.
-        """
-        columns = cls._code_pairs(worker, left, right, items, workers, outcome=outcome)
-        said = columns["outcome"]
+    @classmethod
+    def _code_said(cls, said: Any, *, sided: bool = True) -> dict[str, Any]:
         if not np.isin(said, (-1, 0, 1)).all():
             raise InputError("outcome must be 1 (left is better), -1 (right is better) or 0 (tie) in every answer.")
-        columns["outcome"] = said.astype(np.int8)
-        made = cls(**columns, sided=bool(sided), table_kind=table_kind)
-        return made._checked(on_duplicate, ordered=made.sided)
+        return {"outcome": said.astype(np.int8), "sided": bool(sided)}
 
     @property
     def has_ties(self) -> bool:
@@ -122,14 +105,11 @@ class Comparisons(PairAnswers):
 def read_comparisons(
     source: Any,
     *,
-    worker: str | None = None,
-    left: str | None = None,
-    right: str | None = None,
+    outcome: str | None = None,
     winner: str | None = None,
     loser: str | None = None,
     prompt: str | None = None,
-    outcome: str | None = None,
-    on_duplicate: Duplicates = "error",
+    **options: Unpack[PairOptions],
 ) -> Comparisons:
     """Read comparisons from a file or a table with a row for each answer.
 
@@ -159,6 +139,7 @@ def read_comparisons(
     if isinstance(source, Comparisons):
         return source
     columns = open_columns(source, NEEDS)
+    worker, left, right = options.get("worker"), options.get("left"), options.get("right")
     given = {"worker": worker, "left": left, "right": right, "outcome": outcome}
     named = any(name is not None for name in (left, right, outcome))
     sided = named or all(candidates(role, columns.names) for role in ("left", "right"))
@@ -182,31 +163,14 @@ def read_comparisons(
         sided = False
         left_codes, right_codes = (left_codes, right_codes) if said[0] > 0 else (right_codes, left_codes)
         said = np.ones(left_codes.size, np.int8)
-    workers = table.encode("worker")
-    made = Comparisons(
-        worker=workers.codes.astype(np.int32),
-        left=left_codes,
-        right=right_codes,
-        outcome=said,
-        items=items,
-        workers=workers.names,
-        sided=sided,
-        table_kind=table.table_kind,
-    )
+    shown = {"left": left_codes, "right": right_codes, "items": items}
+    made = Comparisons(**table.encode_workers(), **shown, outcome=said, sided=sided)
     task = table.encode("task").codes if asked else None
-    made = made._checked(on_duplicate, table.place, ordered=sided, task=task)
+    made = made._checked(options.get("on_duplicate", "error"), table.place, task=task)
     if "prompt" not in table:
-        _warn_of_groups(made)
-    return made
-
-
-def _warn_of_groups(answers: Comparisons) -> None:
-    sizes = answers.graph.group_sizes
-    if sizes.size > 1:
-        warnings.warn(
-            f"The items fall into {sizes.size:,} groups that were never compared with one another (the largest has "
-            f"{int(sizes.max()):,} of {answers.n_items:,} items): scores and ranks of different groups cannot be "
-            "compared. Ask for comparisons between the groups.",
-            InputWarning,
-            stacklevel=3,
+        warn_of_groups(
+            made.graph.group_sizes,
+            "that were never compared with one another",
+            "scores and ranks of different groups cannot be compared. Ask for comparisons between the groups.",
         )
+    return made

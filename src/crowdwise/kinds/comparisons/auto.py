@@ -7,23 +7,21 @@ gains more than the standard error of the difference. No truth is looked at.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crowdwise.fitting.estimator_decorator import estimator
-from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.kinds.comparisons.bradley_terry import BradleyTerry
 from crowdwise.kinds.comparisons.crowd_bt import CrowdBt
 from crowdwise.kinds.comparisons.model import ComparisonModel
 from crowdwise.kinds.comparisons.worker_slope import WorkerSlope
-from crowdwise.kinds.held_out import held_out_folds, keep_unless_better
+from crowdwise.kinds.held_out import HeldOutChoice, held_out_folds, keep_unless_better
 from crowdwise.kinds.model import Found
-from crowdwise.labels.table_output import native_table
 
 if TYPE_CHECKING:
     from crowdwise.kinds.comparisons.answers import Comparisons
-    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.labels.types import FloatArray
 
 __all__ = ["AutoComparisons"]
 
@@ -31,15 +29,8 @@ CANDIDATES: tuple[type[ComparisonModel], ...] = (WorkerSlope, CrowdBt, BradleyTe
 FEWEST = 20  # answers to hold some out of
 
 
-class HeldOutChoice(ComparisonModel):
-    """What a model keeps of how it was chosen."""
-
-    chosen_: IntArray
-    held_out_: FloatArray
-
-
 @estimator
-class AutoComparisons(HeldOutChoice):
+class AutoComparisons(HeldOutChoice, ComparisonModel):
     """The best of worker-slope, crowd-bt and bradley-terry, by the probability of held-out answers.
 
     Facts
@@ -48,36 +39,12 @@ class AutoComparisons(HeldOutChoice):
     Fails with: very few answers, of which none can be held out: then worker-slope is taken
     Cost: that of its candidates, twice
     Paper: held-out likelihood (Geisser 1975)
-
-    Attributes
-    ----------
-    chosen_ : (1,)
-        Position of the method that was chosen among those of `league`.
-    held_out_ : (3,)
-        Mean log-probability of held-out answers by each candidate; NaN where none were held out.
     """
 
     slug = "auto"
     uses = frozenset({"gold"})
-    saved: ClassVar[tuple[SavedArray, ...]] = (
-        SavedArray("chosen", "1", low=0, codes=str(len(CANDIDATES)), integer=True),
-        SavedArray("held_out", str(len(CANDIDATES)), missing=True),
-    )
-
-    @property
-    def chosen_method(self) -> str:
-        """Slug of the method that was chosen."""
-        return CANDIDATES[int(self.chosen_[0])].slug
-
-    def league(self) -> Any:
-        """Table of method, held_out (mean log-probability of a held-out answer) and whether it was chosen."""
-        self._check_fitted()
-        columns = {
-            "method": [each.slug for each in CANDIDATES],
-            "held_out": self.held_out_,
-            "chosen": np.arange(len(CANDIDATES)) == self.chosen_[0],
-        }
-        return native_table(columns, self.table_kind_)
+    candidates = CANDIDATES
+    saved = HeldOutChoice.choice_arrays(len(CANDIDATES))
 
     def _fit(self, answers: Comparisons, gold: FloatArray | None) -> Found:
         chosen, means = 0, np.full(len(CANDIDATES), np.nan)
@@ -96,4 +63,5 @@ class AutoComparisons(HeldOutChoice):
         return Found(best.arrays, best.objective, best.n_iter, best.converged)
 
     def _reliability(self, level: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        return CANDIDATES[int(self.chosen_[0])]._reliability(self, level)
+        found: tuple[FloatArray, FloatArray, FloatArray] = self.chosen_class._reliability(self, level)
+        return found

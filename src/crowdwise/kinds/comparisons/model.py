@@ -10,7 +10,7 @@ from scipy.special import expit, logit, ndtr, ndtri
 
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.kinds.agreement import Agreement, signed_agreement
-from crowdwise.kinds.comparisons.answers import Comparisons, read_comparisons
+from crowdwise.kinds.comparisons.answers import Comparisons
 from crowdwise.kinds.comparisons.likelihood import Parameters, answer_probabilities
 from crowdwise.kinds.comparisons.posterior_mode import find_mode, objective_of_known_answers
 from crowdwise.kinds.comparisons.prompts import split_names
@@ -169,9 +169,6 @@ class ComparisonModel(KindModel[Comparisons]):
 
     # ---- the rest -----------------------------------------------------------------------------------------
 
-    def _read(self, answers: Any) -> Comparisons:
-        return read_comparisons(answers)
-
     def _align_gold(self, gold: Any, answers: Comparisons) -> FloatArray:
         return align_item_scores(gold, answers.items)
 
@@ -179,7 +176,6 @@ class ComparisonModel(KindModel[Comparisons]):
         super()._remember(answers, found)
         graph = answers.graph
         self.group_ = graph.group.astype(np.int64)
-        self.answers_per_item_ = answers.answers_per_item.astype(np.int64)
         self.sided_ = np.array([answers.sided], np.int64)
         self.pair_first_, self.pair_second_ = graph.first.astype(np.int64), graph.second.astype(np.int64)
         self.answers_per_pair_ = np.bincount(graph.pair, minlength=graph.n_pairs).astype(np.int64)

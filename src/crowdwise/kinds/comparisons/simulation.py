@@ -2,55 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from crowdwise.kinds.comparisons.answers import Comparisons
 from crowdwise.kinds.comparisons.likelihood import choice_shares
-from crowdwise.kinds.simulated_truth import given_truth
+from crowdwise.kinds.simulated_crowd import CrowdSizes, SimulatedCrowd, add_crowd_parameters, given_truth
 
-if TYPE_CHECKING:
-    from crowdwise.labels.types import FloatArray
-
-__all__ = ["SimulatedComparisons", "simulate_comparisons"]
+__all__ = ["simulate_comparisons"]
 
 
-@dataclass(frozen=True)
-class SimulatedComparisons:
-    """Comparisons, the truth and the workers that made them.
-
-    Attributes
-    ----------
-    truth : table of item and score
-    score : (N,)
-        The same, as an array; their mean is 0.
-    slope, bias : (M,)
-        A worker finds the left item better with log-odds slope × (score - score') + bias.
-    """
-
-    answers: Comparisons
-    truth: pa.Table
-    score: FloatArray
-    slope: FloatArray
-    bias: FloatArray
-
-
+@add_crowd_parameters(n_items=30, n_workers=12, answers_per_worker=50)
 def simulate_comparisons(
-    n_items: int = 30,
-    n_workers: int = 12,
+    sizes: CrowdSizes,
     *,
-    answers_per_worker: int = 50,
     spread: float = 1.5,
     slope: float = 0.3,
     bias: float = 0.3,
     adversaries: float = 0.0,
     ties: float = 0.3,
     scores: Any = None,
-    random_state: int = 0,
-) -> SimulatedComparisons:
+) -> SimulatedCrowd[Comparisons]:
     """Scores of items drawn from a normal distribution, and which of two random items workers find better.
 
     Parameters
@@ -65,13 +39,22 @@ def simulate_comparisons(
         Davidson's ν: of two equal items a tie is found with odds of ν to 2; 0 for no ties.
     scores
         True scores of the items (N,), where they are not to be drawn.
+
+    Returns
+    -------
+    SimulatedCrowd
+        truth : table of item and score
+        score : (N,)
+            The same, as an array; their mean is 0.
+        slope, bias : (M,)
+            A worker finds the left item better with log-odds slope × (score - score') + bias.
     """
-    generator = np.random.default_rng(random_state)
+    generator, n_items, n_workers = sizes.generator, sizes.n_items, sizes.n_workers
     score = generator.normal(0, spread, n_items)
     score = score - score.mean() if scores is None else given_truth(scores, n_items, "scores")
     slopes, biases = 1 + slope * generator.normal(size=n_workers), bias * generator.normal(size=n_workers)
-    slopes[generator.permutation(n_workers)[: round(adversaries * n_workers)]] *= -1
-    worker = np.repeat(np.arange(n_workers), answers_per_worker)
+    slopes[sizes.choose(adversaries)] *= -1
+    worker = np.repeat(np.arange(n_workers), sizes.answers_per_worker)
     left = generator.integers(n_items, size=worker.size)
     right = (left + generator.integers(1, n_items, size=worker.size)) % n_items
     x = slopes[worker] * (score[left] - score[right]) + biases[worker]
@@ -81,4 +64,8 @@ def simulate_comparisons(
     answers = Comparisons.from_codes(
         worker, left, right, outcome, items=n_items, workers=n_workers, on_duplicate="last"
     )
-    return SimulatedComparisons(answers, pa.table({"item": np.arange(n_items), "score": score}), score, slopes, biases)
+    return SimulatedCrowd(
+        answers,
+        pa.table({"item": np.arange(n_items), "score": score}),
+        drawn={"score": score, "slope": slopes, "bias": biases},
+    )

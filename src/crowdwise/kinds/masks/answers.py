@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from crowdwise.kinds.answer_table import open_table
-from crowdwise.kinds.answers import TaskAnswers, code_task_answers
+from crowdwise.kinds.answer_table import open_task_table
+from crowdwise.kinds.answers import TaskAnswers
 from crowdwise.kinds.masks.image_files import SUFFIXES
 from crowdwise.kinds.masks.region_cells import as_mask_array, find_table_folder, read_regions
 from crowdwise.kinds.masks.run_lengths import encode_run_lengths
@@ -17,11 +17,13 @@ from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Unpack
 
     import numpy.typing as npt
     import pyarrow as pa
 
-    from crowdwise.labels.types import BoolArray, Duplicates, IntArray, TableKind
+    from crowdwise.kinds.answer_table import TaskOptions
+    from crowdwise.labels.types import BoolArray, Duplicates, IntArray
 
 __all__ = ["Masks", "read_masks"]
 
@@ -35,7 +37,8 @@ NEEDS = (
 class Masks(TaskAnswers):
     """Regions of images that workers outlined: one row for each answer, sorted by task. Immutable.
 
-    Make one with `read_masks` or `Masks.from_codes`.
+    Make one with `read_masks` or `Masks.from_codes`, from an array (height, width) for each answer; what is not 0 is
+    inside.
 
     Attributes
     ----------
@@ -63,34 +66,21 @@ class Masks(TaskAnswers):
     width: IntArray
 
     @classmethod
-    def from_codes(
-        cls,
-        task: Any,
-        worker: Any,
-        mask: Iterable[Any],
-        *,
-        tasks: Iterable[Any] | int,
-        workers: Iterable[Any] | int,
-        on_duplicate: Duplicates = "error",
-        table_kind: TableKind = "pyarrow",
-    ) -> Masks:
-        """Masks from positions of tasks and workers (a number n stands for the names 0 … n-1) and arrays.
-
-        Parameters
-        ----------
-        mask
-            An array (height, width) for each answer; what is not 0 is inside.
-        """
-        mask = list(mask)
-        coded = code_task_answers(task, worker, len(mask), said="mask", tasks=tasks, workers=workers)
+    def _code_said(cls, said: Iterable[Any]) -> dict[str, Any]:
         regions = []
-        for row, each in enumerate(mask):
+        for row, each in enumerate(said):
             try:
                 regions.append(as_mask_array(each))
             except InputError as error:
                 raise InputError(f"mask {row} cannot be used: {error}.") from error
-        made = cls(**coded, **_pack(regions, coded["task"], coded["tasks"], "row {}".format), table_kind=table_kind)
-        return made._sorted(on_duplicate)
+        return {"mask": regions}
+
+    @classmethod
+    def _from_columns(
+        cls, columns: dict[str, Any], on_duplicate: Duplicates, place: Callable[[int], str] | None = None
+    ) -> Masks:
+        packed = _pack(columns.pop("mask"), columns["task"], columns["tasks"], place or "row {}".format)
+        return super()._from_columns(columns | packed, on_duplicate, place)
 
     def mask(self, row: int) -> BoolArray:
         """The mask (height, width) of an answer."""
@@ -140,13 +130,7 @@ def _pack(regions: Iterable[BoolArray], task: IntArray, tasks: pa.Array, place: 
 
 
 def read_masks(
-    source: Any,
-    *,
-    task: str | None = None,
-    worker: str | None = None,
-    mask: str | None = None,
-    folder: str | Path | None = None,
-    on_duplicate: Duplicates = "error",
+    source: Any, *, mask: str | None = None, folder: str | Path | None = None, **options: Unpack[TaskOptions]
 ) -> Masks:
     """Read masks from a file or a table with a row for each answer, or from a folder of images.
 
@@ -155,16 +139,15 @@ def read_masks(
     source
         A path or a table, as for `read_labels`; a folder with a folder for each worker and in it an image for each
         task (WORKER/TASK.png); or `Masks`, which come back as they are.
-    task, worker, mask
-        Column names, where they are not the usual ones. A mask is the path of an image (PNG, BMP, PBM or PGM) in which
+    mask
+        Column name, where it is not the usual one. A mask is the path of an image (PNG, BMP, PBM or PGM) in which
         the region is not 0; polygons, as "x1 y1 x2 y2 …", a list or JSON, with columns width and height; or
         COCO's run lengths, {"size": [height, width], "counts": …}. An empty mask, and `[]` for polygons, says that
         there is no region.
     folder
         Where paths of images start, by default where the table is. Paths that lead out of it are refused.
-    on_duplicate
-        What to do with a second answer of one worker to one task: "error", keep the "first" or the "last", or
-        keep "all".
+    task, worker, on_duplicate
+        As for `read_labels`.
     """
     if isinstance(source, Masks):
         return source
@@ -172,22 +155,9 @@ def read_masks(
     only = source[0] if isinstance(source, list | tuple) and len(source) == 1 else source
     if isinstance(only, str | Path) and Path(only).is_dir():
         source, start = _list_images(Path(only)), Path(only)
-    table = open_table(
-        source,
-        NEEDS,
-        {"task": task, "worker": worker, "mask": mask},
-        {"width": None, "height": None},
-    )
-    codes, workers = table.encode("task"), table.encode("worker")
-    made = Masks(
-        task=codes.codes.astype(np.int32),
-        worker=workers.codes.astype(np.int32),
-        tasks=codes.names,
-        workers=workers.names,
-        **_pack(read_regions(table, start), codes.codes, codes.names, table.place),
-        table_kind=table.table_kind,
-    )
-    return made._sorted(on_duplicate, table.place)
+    table = open_task_table(source, NEEDS, options, {"mask": mask}, {"width": None, "height": None})
+    columns = table.encode_task_answers() | {"mask": read_regions(table, start)}
+    return Masks._from_columns(columns, options.get("on_duplicate", "error"), table.place)
 
 
 def _list_images(folder: Path) -> dict[str, list[str]]:

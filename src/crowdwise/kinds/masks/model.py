@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
-from crowdwise.kinds.masks.answers import Masks, read_masks
+from crowdwise.kinds.masks.answers import Masks
 from crowdwise.kinds.masks.frame import MOST_PIXELS
 from crowdwise.kinds.masks.image_files import encode_png
 from crowdwise.kinds.masks.mask_agreement import mask_agreement
@@ -172,9 +172,6 @@ class MaskModel(KindModel[Masks]):
 
     # ---- the rest -----------------------------------------------------------------------------------------
 
-    def _read(self, answers: Any) -> Masks:
-        return read_masks(answers)
-
     def _align_gold(self, gold: Any, answers: Masks) -> Any:
         return align_true_masks(gold, answers.tasks, answers.height, answers.width)
 
@@ -188,7 +185,6 @@ class MaskModel(KindModel[Masks]):
 
     def _remember(self, answers: Masks, found: Found) -> None:
         self.height_, self.width_ = answers.height.astype(np.int64), answers.width.astype(np.int64)
-        self.answers_per_task_ = answers.answers_per_task.astype(np.int64)
         super()._remember(answers, found)
         self._judge(answers)
 

@@ -44,14 +44,9 @@ class PixelPatterns:
     answer: IntArray
     known: FloatArray
 
-    @property
-    def n_patterns(self) -> int:
-        """Number of patterns, P."""
-        return self.task.size
-
     def sum_answers(self, values: FloatArray) -> FloatArray:
         """Sum over its answers for each pattern (P,), from a number for each edge."""
-        return np.bincount(self.pattern, values, self.n_patterns).astype(np.float64)
+        return np.bincount(self.pattern, values, self.task.size).astype(np.float64)
 
 
 def number_pixels(masks: list[BoolArray], n_pixels: int) -> tuple[IntArray, BoolArray]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.kinds.masks.model import MaskModel
 from crowdwise.kinds.masks.pixel_patterns import number_pixels
 
@@ -115,7 +117,7 @@ def log_prior(rates: Rates, prior: PseudoPixels) -> float:
 
 def crowd_rates(seen: PixelPatterns, n_tasks: int, smoothing: float) -> PseudoPixels:
     """`smoothing` images of the mean size, in which a worker does as the crowd does with the majority vote."""
-    number = np.bincount(seen.pattern, minlength=seen.n_patterns)
+    number = np.bincount(seen.pattern, minlength=seen.task.size)
     chosen = seen.sum_answers(seen.inside.astype(np.float64)) > 0.5 * number
     count, said, true = seen.count[seen.pattern], seen.inside, chosen[seen.pattern]
     sums = np.array([count @ (said & true), count @ (~said & true), count @ (~said & ~true), count @ (said & ~true)])
@@ -139,8 +141,23 @@ def expand_log_odds(answers: Masks, worker: IntArray, rates: Rates, share: Float
         yield odds[number].reshape(shape)
 
 
+@estimator
 class RateModel(MaskModel):
-    """Base of methods whose workers have a sensitivity and a specificity."""
+    """Base of methods whose workers have a sensitivity and a specificity.
+
+    Parameters
+    ----------
+    smoothing : float, 0 or more
+        Images' worth of the crowd's rates that count beside a worker's own.
+    """
+
+    uses = frozenset({"gold"})
+    climbs = True
+
+    smoothing: float = 0.1
+
+    def _check(self) -> None:
+        check_number("smoothing", self.smoothing, low=0)
 
     def _judge(self, answers: Masks) -> None:
         # The rates that the fit has found stay; only how well they are known is judged.

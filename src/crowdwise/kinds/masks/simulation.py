@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,56 +12,19 @@ from scipy.ndimage import gaussian_filter
 from crowdwise.kinds.masks.answers import Masks
 from crowdwise.kinds.masks.distance_maps import signed_distance
 from crowdwise.kinds.masks.run_lengths import encode_run_lengths
+from crowdwise.kinds.simulated_crowd import CrowdSizes, Range, SimulatedCrowd, add_crowd_parameters
 
 if TYPE_CHECKING:
-    from crowdwise.labels.types import BoolArray, FloatArray
+    from crowdwise.labels.types import BoolArray
 
-__all__ = ["SimulatedMasks", "simulate_masks"]
+__all__ = ["Outlining", "simulate_masks"]
 
 
-@dataclass(frozen=True)
-class SimulatedMasks:
-    """Masks, the truth and the workers that made them.
+@dataclass(frozen=True, kw_only=True)
+class Outlining:
+    """How workers outline a region.
 
     Attributes
-    ----------
-    truth : table of task and rle
-    region : list of (height, width)
-        The same, as arrays.
-    bias, jitter : (M,)
-        Pixels by which a worker draws too large, and the standard deviation of their outline.
-    slips : (M,)
-        Mean number of holes and islands in a mask.
-    spammer : (M,)
-        Whether the worker draws any region.
-    """
-
-    answers: Masks
-    truth: pa.Table
-    region: list[BoolArray]
-    bias: FloatArray
-    jitter: FloatArray
-    slips: FloatArray
-    spammer: BoolArray
-
-
-def simulate_masks(
-    n_tasks: int = 12,
-    n_workers: int = 8,
-    *,
-    answers_per_task: int = 5,
-    height: int = 48,
-    width: int = 48,
-    jitter: tuple[float, float] = (0.5, 2.0),
-    bias: float = 1.0,
-    slips: tuple[float, float] = (0.0, 2.0),
-    spammers: float = 0.1,
-    smoothness: float = 3.0,
-    random_state: int = 0,
-) -> SimulatedMasks:
-    """One to three blobs in each image, and what workers draw of them.
-
-    Parameters
     ----------
     jitter
         Smallest and largest standard deviation of a worker's outline about the true one, in pixels.
@@ -74,30 +37,67 @@ def simulate_masks(
     smoothness
         Pixels along the outline over which it is off in the same way.
     """
-    generator = np.random.default_rng(random_state)
-    jitters, slip = generator.uniform(*jitter, n_workers), generator.uniform(*slips, n_workers)
-    biases, spams = bias * generator.normal(size=n_workers), generator.random(n_workers) < spammers
+
+    jitter: Range = (0.5, 2.0)
+    bias: float = 1.0
+    slips: Range = (0.0, 2.0)
+    spammers: float = 0.1
+    smoothness: float = 3.0
+
+
+@add_crowd_parameters(n_tasks=12, n_workers=8, answers_per_task=5)
+def simulate_masks(
+    sizes: CrowdSizes, /, *, height: int = 48, width: int = 48, **outlining: Any
+) -> SimulatedCrowd[Masks]:
+    """One to three blobs in each image, and what workers draw of them.
+
+    Parameters
+    ----------
+    height, width
+        Of every image, in pixels.
+    outlining
+        Parameters of `Outlining`.
+
+    Returns
+    -------
+    SimulatedCrowd
+        truth : table of task and rle
+        region : list of (height, width)
+            The same, as arrays.
+        bias, jitter : (M,)
+            Pixels by which a worker draws too large, and the standard deviation of their outline.
+        slips : (M,)
+            Mean number of holes and islands in a mask.
+        spammer : (M,)
+            Whether the worker draws any region.
+    """
+    generator, n_tasks, n_workers = sizes.generator, sizes.n_tasks, sizes.n_workers
+    how = Outlining(**outlining)
+    jitters, slip = generator.uniform(*how.jitter, n_workers), generator.uniform(*how.slips, n_workers)
+    biases, spams = how.bias * generator.normal(size=n_workers), generator.random(n_workers) < how.spammers
     regions, said, worker = [], [], []
     for _ in range(n_tasks):
         region = draw_blobs(generator, height, width)
         distance = signed_distance(region)
         regions.append(region)
-        for who in generator.permutation(n_workers)[:answers_per_task]:
+        for who in generator.permutation(n_workers)[: sizes.answers_per_task]:
             worker.append(who)
             if spams[who]:
                 said.append(draw_blobs(generator, height, width))
                 continue
-            noise = gaussian_filter(generator.normal(size=region.shape), smoothness, mode="wrap")
+            noise = gaussian_filter(generator.normal(size=region.shape), how.smoothness, mode="wrap")
             mask = distance + biases[who] + jitters[who] * noise / max(float(noise.std()), 1e-12) > 0
             for _ in range(generator.poisson(slip[who])):
                 mask ^= draw_disc(generator, height, width)
             said.append(mask)
     answers = Masks.from_codes(
-        np.repeat(np.arange(n_tasks), min(answers_per_task, n_workers)), np.array(worker), said, tasks=n_tasks,
+        np.repeat(np.arange(n_tasks), min(sizes.answers_per_task, n_workers)), np.array(worker), said, tasks=n_tasks,
         workers=n_workers,
     )  # fmt: skip
     truth = pa.table({"task": np.arange(n_tasks), "rle": [encode_run_lengths(each) for each in regions]})
-    return SimulatedMasks(answers, truth, regions, biases, jitters, slip, spams)
+    return SimulatedCrowd(
+        answers, truth, drawn={"region": regions, "bias": biases, "jitter": jitters, "slips": slip, "spammer": spams}
+    )
 
 
 def draw_blobs(generator: np.random.Generator, height: int, width: int) -> BoolArray:

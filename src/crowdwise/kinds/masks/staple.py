@@ -28,7 +28,6 @@ from scipy.special import expit
 
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimator_decorator import estimator
-from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.kinds.masks.model import put_gold
 from crowdwise.kinds.masks.pixel_patterns import find_patterns
 from crowdwise.kinds.masks.pixel_rates import (
@@ -64,23 +63,12 @@ class Staple(RateModel):
     Fails with: large backgrounds: specificities are near 1, and what a few workers add counts too much
     Cost: O(pixels of all answers), and O(patterns × answers) an iteration
     Paper: Warfield, Zou & Wells 2004, IEEE Transactions on Medical Imaging
-
-    Parameters
-    ----------
-    smoothing : float, 0 or more
-        Images' worth of the crowd's rates that count beside a worker's own.
     """
 
     slug = "staple"
-    uses = frozenset({"gold"})
-    climbs = True
 
-    smoothing: float = 0.1
     max_iter: int = 500
     tol: float = 1e-6
-
-    def _check(self) -> None:
-        check_number("smoothing", self.smoothing, low=0)
 
     def _fit(self, answers: Masks, gold: dict[int, BoolArray] | None) -> Found:
         seen, share = find_patterns(answers, answers.worker, gold), share_inside_tasks(answers)

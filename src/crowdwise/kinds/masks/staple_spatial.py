@@ -145,22 +145,17 @@ class StapleSpatial(RateModel):
     ----------
     coupling : float, from 0 to 10
         How much likelier two neighbours are on the same side, as a logarithm; 0 makes it `staple`.
-    smoothing : float, 0 or more
-        Images' worth of the crowd's rates that count beside a worker's own.
     """
 
     slug = "staple-spatial"
-    uses = frozenset({"gold"})
-    climbs = True
 
     coupling: float = 2.0
-    smoothing: float = 0.1
     max_iter: int = 100
     tol: float = 0.1
 
     def _check(self) -> None:
+        super()._check()
         check_number("coupling", self.coupling, low=0, high=10)
-        check_number("smoothing", self.smoothing, low=0)
 
     def _fit(self, answers: Masks, gold: dict[int, BoolArray] | None) -> Found:
         share, shapes = (

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from crowdwise.kinds.answer_table import open_table
-from crowdwise.kinds.answers import TaskAnswers, code_task_answers, names_or_numbers
+from crowdwise.kinds.answer_table import open_task_table
+from crowdwise.kinds.answers import TaskAnswers, names_or_numbers
 from crowdwise.kinds.multi_label.set_cells import read_sets, write_sets
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.vocabulary import as_vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Unpack
 
     import pyarrow as pa
 
-    from crowdwise.labels.types import BoolArray, Duplicates, TableKind
+    from crowdwise.kinds.answer_table import TaskOptions
+    from crowdwise.labels.types import BoolArray
 
 __all__ = ["LabelSets", "read_label_sets"]
 
@@ -32,7 +34,7 @@ NEEDS = (
 class LabelSets(TaskAnswers):
     """Sets of classes that workers gave to tasks: one row for each answer, sorted by task. Immutable.
 
-    Make one with `read_label_sets` or `LabelSets.from_codes`.
+    Make one with `read_label_sets` or `LabelSets.from_codes`, from a matrix (n, K) that says which `classes` are in.
 
     Attributes
     ----------
@@ -55,27 +57,14 @@ class LabelSets(TaskAnswers):
     classes: pa.Array
 
     @classmethod
-    def from_codes(
-        cls,
-        task: Any,
-        worker: Any,
-        member: Any,
-        *,
-        tasks: Iterable[Any] | int,
-        workers: Iterable[Any] | int,
-        classes: Iterable[Any] | int,
-        on_duplicate: Duplicates = "error",
-        table_kind: TableKind = "pyarrow",
-    ) -> LabelSets:
-        """Sets from positions of tasks and workers (a number n stands for the names 0 … n-1) and a matrix (n, K)."""
-        held, names = np.asarray(member), names_or_numbers(classes, "class")
+    def _code_said(cls, said: Any, *, classes: Iterable[Any] | int) -> dict[str, Any]:
+        held, names = np.asarray(said), names_or_numbers(classes, "class")
         if held.dtype != np.bool_ or held.ndim != 2 or held.shape[1] != len(names):
             raise InputError(
                 f"member has type {held.dtype} and shape {held.shape}; it must be a matrix of truth values with a "
                 f"column for each of the {len(names)} classes."
             )
-        columns = code_task_answers(task, worker, len(held), said="member", tasks=tasks, workers=workers)
-        return cls(**columns, member=held, classes=names, table_kind=table_kind)._sorted(on_duplicate)
+        return {"member": held, "classes": names}
 
     @property
     def n_classes(self) -> int:
@@ -87,13 +76,7 @@ class LabelSets(TaskAnswers):
 
 
 def read_label_sets(
-    source: Any,
-    *,
-    task: str | None = None,
-    worker: str | None = None,
-    labels: str | None = None,
-    classes: Sequence[Any] | None = None,
-    on_duplicate: Duplicates = "error",
+    source: Any, *, labels: str | None = None, classes: Sequence[Any] | None = None, **options: Unpack[TaskOptions]
 ) -> LabelSets:
     """Read sets of classes from a file or a table.
 
@@ -105,18 +88,19 @@ def read_label_sets(
     ----------
     source
         A path or a table, as for `read_labels`, or `LabelSets`, which come back as they are.
-    task, worker, labels
-        Column names, where they are not the usual ones.
+    labels
+        Column name, where it is not the usual one.
     classes
         All classes, where some may be named by nobody.
-    on_duplicate
-        What to do with a second set of one worker for one task: "error", keep the "first" or the "last", or keep "all".
+    task, worker, on_duplicate
+        As for `read_labels`.
     """
     if isinstance(source, LabelSets):
         return source
-    table = open_table(source, NEEDS, {"task": task, "worker": worker, "labels": labels})
+    table = open_task_table(source, NEEDS, options, {"labels": labels})
     sets = read_sets(table, "labels", None if classes is None else as_vocabulary(classes, "class"))
     made = LabelSets(**table.encode_task_answers(), member=sets.member, classes=sets.classes)
+    on_duplicate = options.get("on_duplicate", "error")
     if sets.single and on_duplicate == "error":
         return _join_rows(made._sorted("all"))
     return made._sorted(on_duplicate, table.place)

@@ -13,7 +13,7 @@ from scipy.special import betaincinv
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.kinds.agreement import another_question, nearness_agreement
 from crowdwise.kinds.model import KindModel, check_level
-from crowdwise.kinds.multi_label.answers import LabelSets, read_label_sets
+from crowdwise.kinds.multi_label.answers import LabelSets
 from crowdwise.kinds.multi_label.set_cells import write_sets
 from crowdwise.kinds.multi_label.truth import align_true_sets
 from crowdwise.labels.errors import InputError, listing
@@ -65,6 +65,7 @@ class SetModel(KindModel[LabelSets]):
     """
 
     kind: ClassVar[str] = "multi-label"
+    guessed: ClassVar[str] = "how good answers are. Rates of workers are"
     intervals: ClassVar[bool] = True
     vocabularies: ClassVar[dict[str, str]] = {"tasks": "N", "workers": "M", "classes": "K"}
     example: ClassVar[str] = ">>> {name}().fit(sets).consensus()['labels'].to_pylist()\n['cat|dog', 'bird']"
@@ -101,13 +102,6 @@ class SetModel(KindModel[LabelSets]):
             columns[f"{name}_high"] = betaincinv(one, other, (1 + level) / 2)
         return native_table(columns, self.table_kind_)
 
-    def caveat(self) -> str:
-        """What the answers cannot tell, as a sentence; empty where they can tell."""
-        self._check_fitted()
-        if (self.answers_per_task_ > 1).any():
-            return ""
-        return "No task has two answers: nothing here tells how good answers are. Rates of workers are a guess."
-
     def decide(self) -> BoolArray:
         """The consensus (N, K): the classes that are more probably in the set than not."""
         self._check_fitted()
@@ -121,15 +115,11 @@ class SetModel(KindModel[LabelSets]):
 
     # ---- the rest -----------------------------------------------------------------------------------------
 
-    def _read(self, answers: Any) -> LabelSets:
-        return read_label_sets(answers)
-
     def _align_gold(self, gold: Any, answers: LabelSets) -> FloatArray:
         return align_true_sets(gold, answers.tasks, answers.classes)[0]
 
     def _remember(self, answers: LabelSets, found: Found) -> None:
         super()._remember(answers, found)
-        self.answers_per_task_ = answers.answers_per_task.astype(np.int64)
         self.worker_beta_ = _judge_workers(answers, self.posterior_)
 
     def _match_classes(self, answers: LabelSets) -> LabelSets:

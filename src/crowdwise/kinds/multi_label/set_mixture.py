@@ -70,8 +70,8 @@ def weigh_answers(answers: LabelSets, worker: IntArray, at: SetParameters) -> tu
     """Evidence λ (N, K) for each class of each task, and the log-probability of the answers to an empty set (N,)."""
     named, left = at.scores()
     said = answers.member
-    outside = np.where(said, log_expit(-left)[worker], log_expit(left)[worker])
-    inside = np.where(said, log_expit(named)[worker], log_expit(-named)[worker])
+    outside = log_expit(np.where(said, -left[worker], left[worker]))
+    inside = log_expit(np.where(said, named[worker], -named[worker]))
     return sum_by_task(answers, inside - outside), sum_by_task(answers, outside).sum(axis=1)
 
 
@@ -121,8 +121,10 @@ def update_rates(
     for _ in range(SWEEPS):
         for workers in (True, False):
             at = ability[:, None] + ease
-            curve = np.where(np.abs(at) > 1e-6, np.tanh(at / 2) / (2 * np.where(at == 0, 1.0, at)), 0.25)
-            slope, bend = right - total * expit(at), total * curve
+            share = expit(at)
+            near = np.abs(at) <= 1e-6
+            curve = np.where(near, 0.25, (share - 0.5) / np.where(near, 1.0, at))  # tanh(x/2) / 2x
+            slope, bend = right - total * share, total * curve
             axis = 1 if workers else 0
             if workers:
                 ability = ability + (slope.sum(axis) - ability / ABILITY_SD**2) / (bend.sum(axis) + 1 / ABILITY_SD**2)

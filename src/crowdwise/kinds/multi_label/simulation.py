@@ -2,54 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 from scipy.special import expit, logit
 
 from crowdwise.kinds.multi_label.answers import LabelSets
 from crowdwise.kinds.multi_label.set_cells import write_sets
+from crowdwise.kinds.simulated_crowd import CrowdSizes, Range, SimulatedCrowd, add_crowd_parameters
 
-if TYPE_CHECKING:
-    from crowdwise.labels.types import BoolArray, FloatArray
-
-__all__ = ["SimulatedSets", "simulate_label_sets"]
+__all__ = ["simulate_label_sets"]
 
 
-@dataclass(frozen=True)
-class SimulatedSets:
-    """Sets, the truth and the workers that made them.
-
-    Attributes
-    ----------
-    truth : table of task and labels
-    member : (N, K)
-        The same, as truth values.
-    sensitivity, specificity : (M, K)
-        Chance that a worker names a class that is in the set, and leaves out one that is not.
-    """
-
-    answers: LabelSets
-    truth: pa.Table
-    member: BoolArray
-    sensitivity: FloatArray
-    specificity: FloatArray
-
-
+@add_crowd_parameters(n_tasks=100, n_workers=15, answers_per_task=4)
 def simulate_label_sets(
-    n_tasks: int = 100,
-    n_workers: int = 15,
+    sizes: CrowdSizes,
     *,
     n_classes: int = 8,
     n_types: int = 3,
-    answers_per_task: int = 4,
-    sensitivity: tuple[float, float] = (0.4, 0.95),
-    specificity: tuple[float, float] = (0.75, 0.99),
+    sensitivity: Range = (0.4, 0.95),
+    specificity: Range = (0.75, 0.99),
     ease: float = 0.5,
-    random_state: int = 0,
-) -> SimulatedSets:
+) -> SimulatedCrowd[LabelSets]:
     """Tasks of a few types, each with classes that go together, and what workers say of them.
 
     Parameters
@@ -60,8 +33,17 @@ def simulate_label_sets(
         Smallest and largest of a worker; drawn evenly between.
     ease
         Standard deviation, in log-odds, by which classes are easier or harder for all workers.
+
+    Returns
+    -------
+    SimulatedCrowd
+        truth : table of task and labels
+        member : (N, K)
+            The same, as truth values.
+        sensitivity, specificity : (M, K)
+            Chance that a worker names a class that is in the set, and leaves out one that is not.
     """
-    generator = np.random.default_rng(random_state)
+    generator, n_tasks, n_workers = sizes.generator, sizes.n_tasks, sizes.n_workers
     common = np.zeros((n_types, n_classes), np.bool_)
     for row in common:
         row[generator.permutation(n_classes)[: max(n_classes // 3, 1)]] = True
@@ -71,10 +53,9 @@ def simulate_label_sets(
         expit(logit(generator.uniform(*ends, (n_workers, 1))) + ease * generator.normal(size=n_classes))
         for ends in (sensitivity, specificity)
     ]
-    task = np.repeat(np.arange(n_tasks), answers_per_task)
-    worker = np.concatenate([generator.permutation(n_workers)[:answers_per_task] for _ in range(n_tasks)])
+    task, worker = sizes.assign()
     chance = np.where(member[task], rates[0][worker], 1 - rates[1][worker])
     said = generator.random(chance.shape) < chance
     answers = LabelSets.from_codes(task, worker, said, tasks=n_tasks, workers=n_workers, classes=n_classes)
     truth = pa.table({"task": np.arange(n_tasks), "labels": write_sets(member, answers.classes)})
-    return SimulatedSets(answers, truth, member, rates[0], rates[1])
+    return SimulatedCrowd(answers, truth, drawn={"member": member, "sensitivity": rates[0], "specificity": rates[1]})

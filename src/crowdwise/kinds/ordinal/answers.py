@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.kinds.answer_table import open_table
+from crowdwise.kinds.answer_table import open_task_table
 from crowdwise.kinds.answers import TaskAnswers, code_column, names_or_numbers
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
@@ -16,9 +16,10 @@ from crowdwise.labels.vocabulary import as_text, as_vocabulary, positions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Unpack
 
-    from crowdwise.kinds.answer_table import AnswerTable
-    from crowdwise.labels.types import Duplicates, FloatArray, IntArray, TableKind
+    from crowdwise.kinds.answer_table import AnswerTable, TaskOptions
+    from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["Grades", "encode_grades", "order_grades", "read_grades"]
 
@@ -30,7 +31,7 @@ MOST_CLASSES = 100
 class Grades(TaskAnswers):
     """Grades that workers gave to tasks: one row for each answer, sorted by task. Immutable.
 
-    Make one with `read_grades` or `Grades.from_codes`.
+    Make one with `read_grades` or `Grades.from_codes`, from positions (n,) among `classes`.
 
     Attributes
     ----------
@@ -53,36 +54,11 @@ class Grades(TaskAnswers):
     classes: pa.Array
 
     @classmethod
-    def from_codes(
-        cls,
-        task: Any,
-        worker: Any,
-        grade: Any,
-        *,
-        tasks: Iterable[Any] | int,
-        workers: Iterable[Any] | int,
-        classes: Iterable[Any] | int,
-        on_duplicate: Duplicates = "error",
-        table_kind: TableKind = "pyarrow",
-    ) -> Grades:
-        """Grades from positions of tasks, workers and classes (a number n stands for the names 0 … n-1)."""
-        names = [
-            names_or_numbers(given, what)
-            for given, what in ((tasks, "task"), (workers, "worker"), (classes, "class"))
-        ]  # fmt: skip
-        codes = [
-            code_column(given, known, what)
-            for given, known, what in zip((task, worker, grade), names, ("task", "worker", "grade"), strict=True)
-        ]
-        if not codes[0].size == codes[1].size == codes[2].size:
-            sizes = " and ".join(str(each.size) for each in codes)
-            raise InputError(f"task, worker and grade must have the same length; they have {sizes}.")
-        check_classes(names[2])
-        made = cls(
-            task=codes[0], worker=codes[1], grade=codes[2], tasks=names[0], workers=names[1], classes=names[2],
-            table_kind=table_kind,
-        )  # fmt: skip
-        return made._sorted(on_duplicate)
+    def _code_said(cls, said: Any, *, classes: Iterable[Any] | int) -> dict[str, Any]:
+        names = names_or_numbers(classes, "class")
+        grade = code_column(said, names, "grade")
+        check_classes(names)
+        return {"grade": grade, "classes": names}
 
     @property
     def n_classes(self) -> int:
@@ -174,13 +150,7 @@ def order_grades(grades: Any, classes: pa.Array) -> IntArray:
 
 
 def read_grades(
-    source: Any,
-    *,
-    task: str | None = None,
-    worker: str | None = None,
-    grade: str | None = None,
-    classes: Sequence[Any] | None = None,
-    on_duplicate: Duplicates = "error",
+    source: Any, *, grade: str | None = None, classes: Sequence[Any] | None = None, **options: Unpack[TaskOptions]
 ) -> Grades:
     """Read grades from a file or a table with a row for each answer.
 
@@ -188,22 +158,18 @@ def read_grades(
     ----------
     source
         A path or a table, as for `read_labels`, or `Grades`, which come back as they are.
-    task, worker, grade
-        Column names, where they are not the usual ones.
+    grade
+        Column name, where it is not the usual one.
     classes
         All grades, the lowest first. Grades that are numbers have their own order.
-    on_duplicate
-        What to do with a second answer of one worker to one task: "error", keep the "first" or the "last", or
-        keep "all".
+    task, worker, on_duplicate
+        As for `read_labels`.
     """
     if isinstance(source, Grades):
         return source
-    table = open_table(source, NEEDS, {"task": task, "worker": worker, "grade": grade})
-    tasks, workers = table.encode("task"), table.encode("worker")
+    table = open_task_table(source, NEEDS, options, {"grade": grade})
+    tasks = table.encode_task_answers()
     codes, names = encode_grades(table, None if classes is None else as_vocabulary(classes, "class"))
     check_classes(names)
-    made = Grades(
-        task=tasks.codes.astype(np.int32), worker=workers.codes.astype(np.int32), grade=codes, tasks=tasks.names,
-        workers=workers.names, classes=names, table_kind=table.table_kind,
-    )  # fmt: skip
-    return made._sorted(on_duplicate, table.place)
+    columns = tasks | {"grade": codes, "classes": names}
+    return Grades._from_columns(columns, options.get("on_duplicate", "error"), table.place)

@@ -47,6 +47,7 @@ from crowdwise.kinds.ordinal.worker_responses import (
     log_chances,
     mean_worker,
     response_arrays,
+    shift_together,
     start_workers,
 )
 
@@ -171,7 +172,8 @@ class GradedResponse(ScoreModel):
             value = likelihood + crowd_density(now.workers, now.crowd, first.crowd, there, self.spread)
             value += PSEUDO_TASKS * float(NORMAL @ np.log(now.score_prior))
             counts = np.asarray(said.T @ posterior).reshape(shape)
-            workers = improve_workers(now.workers, now.crowd, counts, self.spread)
+            moved = shift_together(now.workers, now.crowd, first.crowd, counts, self.spread)
+            workers = improve_workers(*moved, counts, self.spread)
             crowd = mean_worker(workers, first.crowd, there)
             prior = (posterior.sum(axis=0) + PSEUDO_TASKS * NORMAL) / (answers.n_tasks + PSEUDO_TASKS)
             return value, likelihood, State(workers, crowd, prior)

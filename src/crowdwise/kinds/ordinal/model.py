@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.kinds.agreement import number_agreement
 from crowdwise.kinds.model import KindModel, check_level
-from crowdwise.kinds.ordinal.answers import Grades, grade_numbers, read_grades
+from crowdwise.kinds.ordinal.answers import Grades, grade_numbers
 from crowdwise.kinds.ordinal.truth import align_true_grades
 from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.table_output import native_table
@@ -110,15 +110,11 @@ class GradeModel(KindModel[Grades]):
 
     # ---- the rest -----------------------------------------------------------------------------------------
 
-    def _read(self, answers: Any) -> Grades:
-        return read_grades(answers)
-
     def _align_gold(self, gold: Any, answers: Grades) -> Any:
         return align_true_grades(gold, answers.tasks, answers.classes)
 
     def _remember(self, answers: Grades, found: Found) -> None:
         super()._remember(answers, found)
-        self.answers_per_task_ = answers.answers_per_task.astype(np.int64)
         self.worker_error_, self.worker_error_spread_, self.worker_bias_ = _judge_workers(answers, self.posterior_)
 
     def _match_classes(self, answers: Grades) -> IntArray:

@@ -48,6 +48,7 @@ from crowdwise.kinds.ordinal.worker_responses import (
     log_chances,
     mean_worker,
     response_arrays,
+    shift_together,
     start_workers,
 )
 
@@ -154,7 +155,7 @@ class OrderedClasses(PlacedModel):
 
     def _fit(self, answers: Grades, gold: IntArray | None) -> Found:
         said = count_answers(answers, answers.worker, answers.n_workers)
-        there, shape = answers.answers_per_worker > 0, (answers.n_workers, answers.n_classes, GRID.size)
+        there = answers.answers_per_worker > 0
         used = np.bincount(answers.grade, minlength=answers.n_classes) > 0
         if gold is not None:
             used[gold[gold >= 0]] = True
@@ -171,11 +172,10 @@ class OrderedClasses(PlacedModel):
             value += float(weak[np.arange(now.place.size), now.place].sum())
             value += SMOOTHING * float(np.log(now.prior[used]).sum())
             place = place_classes(posterior.T @ at_points + weak)
-            scores = np.zeros((answers.n_tasks, GRID.size))
-            for number, point in enumerate(place):
-                scores[:, point] += posterior[:, number]
-            counts = np.asarray(said.T @ scores).reshape(shape)
-            workers = improve_workers(now.workers, now.crowd, counts, self.spread)
+            # No class is elsewhere on the grid. A class has one place, and K places cost less than 31 points.
+            counts = np.asarray(said.T @ posterior).reshape(answers.n_workers, answers.n_classes, place.size)
+            moved = shift_together(now.workers, now.crowd, first.crowd, counts, self.spread, GRID[place])
+            workers = improve_workers(*moved, counts, self.spread, GRID[place])
             prior = posterior.sum(axis=0) + SMOOTHING * used
             crowd = mean_worker(workers, first.crowd, there)
             return value, likelihood, State(workers, crowd, prior / prior.sum(), place)

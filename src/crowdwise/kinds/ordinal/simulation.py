@@ -2,58 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from scipy.special import expit, ndtri
 
 from crowdwise.kinds.ordinal.answers import Grades
-from crowdwise.kinds.simulated_truth import given_truth
+from crowdwise.kinds.simulated_crowd import CrowdSizes, Range, SimulatedCrowd, add_crowd_parameters, given_truth
 
-if TYPE_CHECKING:
-    from crowdwise.labels.types import FloatArray, IntArray
-
-__all__ = ["SimulatedGrades", "simulate_grades"]
+__all__ = ["simulate_grades"]
 
 
-@dataclass(frozen=True)
-class SimulatedGrades:
-    """Grades, the truth and the workers that made them.
-
-    Attributes
-    ----------
-    truth : table of task and grade
-    grade : (N,)
-        The same, as an array.
-    score : (N,)
-        Standard normal score of each task; its grade is the number of cuts below it.
-    slope : (M,)
-        How sharply a worker tells scores apart.
-    threshold : (M, K-1)
-        Scores at which a worker is as likely to give a higher grade as a lower one.
-    """
-
-    answers: Grades
-    truth: pa.Table
-    grade: IntArray
-    score: FloatArray
-    slope: FloatArray
-    threshold: FloatArray
-
-
+@add_crowd_parameters(n_tasks=100, n_workers=20, answers_per_task=5)
 def simulate_grades(
-    n_tasks: int = 100,
-    n_workers: int = 20,
+    sizes: CrowdSizes,
     *,
     n_classes: int = 5,
-    answers_per_task: int = 5,
-    slope: tuple[float, float] = (1.0, 6.0),
+    slope: Range = (1.0, 6.0),
     bias: float = 0.3,
     scores: Any = None,
-    random_state: int = 0,
-) -> SimulatedGrades:
+) -> SimulatedCrowd[Grades]:
     """Scores drawn from the normal distribution, cut into classes that are equally common, and what workers say.
 
     Parameters
@@ -64,19 +33,33 @@ def simulate_grades(
         Standard deviation by which each worker shifts all cuts; single ones are shifted by a third of it.
     scores
         True scores of the tasks (N,), where they are not to be drawn.
+
+    Returns
+    -------
+    SimulatedCrowd
+        truth : table of task and grade
+        grade : (N,)
+            The same, as an array.
+        score : (N,)
+            Standard normal score of each task; its grade is the number of cuts below it.
+        slope : (M,)
+            How sharply a worker tells scores apart.
+        threshold : (M, K-1)
+            Scores at which a worker is as likely to give a higher grade as a lower one.
     """
-    generator = np.random.default_rng(random_state)
+    generator, n_tasks, n_workers = sizes.generator, sizes.n_tasks, sizes.n_workers
     score, cut = generator.normal(size=n_tasks), ndtri(np.arange(1, n_classes) / n_classes)
     score = score if scores is None else given_truth(scores, n_tasks, "scores")
     slopes = generator.uniform(*slope, n_workers)
     shift = bias * generator.normal(size=(n_workers, 1)) + bias / 3 * generator.normal(size=(n_workers, n_classes - 1))
     threshold = np.sort(cut + shift, axis=1)
-    task = np.repeat(np.arange(n_tasks), answers_per_task)
-    worker = np.concatenate([generator.permutation(n_workers)[:answers_per_task] for _ in range(n_tasks)])
+    task, worker = sizes.assign()
     above = expit(slopes[worker][:, None] * (score[task][:, None] - threshold[worker]))
     said = (generator.random(task.size)[:, None] < above).sum(axis=1)
     grade = (score[:, None] > cut).sum(axis=1)
     answers = Grades.from_codes(task, worker, said, tasks=n_tasks, workers=n_workers, classes=n_classes)
-    return SimulatedGrades(
-        answers, pa.table({"task": np.arange(n_tasks), "grade": grade}), grade, score, slopes, threshold
+    return SimulatedCrowd(
+        answers,
+        pa.table({"task": np.arange(n_tasks), "grade": grade}),
+        drawn={"grade": grade, "score": score, "slope": slopes, "threshold": threshold},
     )

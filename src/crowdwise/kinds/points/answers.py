@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from crowdwise.kinds.marks import Marks, open_marks, read_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from typing import Unpack
 
-    from crowdwise.labels.types import Duplicates
+    from crowdwise.kinds.marks import MarkOptions
 
 __all__ = ["Points", "read_points"]
 
@@ -44,15 +42,7 @@ class Points(Marks):
     coordinates: ClassVar[tuple[str, ...]] = ("x", "y")
 
 
-def read_points(
-    source: Any,
-    *,
-    task: str | None = None,
-    worker: str | None = None,
-    label: str | None = None,
-    coordinates: Sequence[str] | None = None,
-    on_duplicate: Duplicates = "error",
-) -> Points:
+def read_points(source: Any, **options: Unpack[MarkOptions]) -> Points:
     """Read points from a file or a table with a row for each point.
 
     A row whose coordinates are empty says that the worker saw the task and marked nothing.
@@ -61,16 +51,12 @@ def read_points(
     ----------
     source
         A path or a table, as for `read_labels`, or `Points`, which come back as they are.
-    task, worker, label
-        Column names, where they are not the usual ones. Labels are optional.
     coordinates
         Names of the columns of x and y, where they are not the usual ones.
-    on_duplicate
-        What to do with the same point twice in one answer: "error", keep the "first" or the "last", or keep "all".
+    task, worker, label, on_duplicate
+        As for `read_boxes`.
     """
     if isinstance(source, Points):
         return source
-    table, form = open_marks(source, NEEDS, (Points.coordinates,), coordinates, task=task, worker=worker, label=label)
-    place = np.column_stack([table.read_numbers(role, may_be_empty=True) for role in form])
-    made: Points = read_marks(Points, table, place, on_duplicate)
-    return made
+    table, _, place = open_marks(source, NEEDS, (Points.coordinates,), options)
+    return read_marks(Points, table, place, options)

@@ -10,7 +10,7 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.kinds.boxes.methods import MarkClusters, ObjectEm
 from crowdwise.kinds.boxes.model import ObjectModel
-from crowdwise.kinds.points.answers import Points, read_points
+from crowdwise.kinds.points.answers import Points
 from crowdwise.kinds.points.geometry import PointGeometry
 
 if TYPE_CHECKING:
@@ -36,9 +36,6 @@ class PointModel(ObjectModel):
     geometry: ClassVar[type[Geometry]] = PointGeometry
     example: ClassVar[str] = ">>> {name}().fit(points).consensus()['x'].to_numpy()[0].round() in (10, 11)\nTrue"
 
-    def _read(self, answers: Any) -> Points:
-        return read_points(answers)
-
     def _error_unit(self) -> float:
         geometry = self.geometry(self.frame_)
         return float(np.exp(geometry.numbers[4])) * geometry.unit
@@ -57,9 +54,6 @@ class ObjectPoints(PointModel, ObjectEm):
     """
 
     slug = "object-em"
-
-    max_iter: int = 50
-    tol: float = 1e-3
 
 
 @estimator

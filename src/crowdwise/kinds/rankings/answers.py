@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -13,8 +12,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from crowdwise.kinds.answer_table import open_table
-from crowdwise.kinds.answers import Answers, as_numbers, code_column, names_or_numbers
-from crowdwise.labels.errors import InputError, InputWarning, quote
+from crowdwise.kinds.answers import Answers, as_numbers, code_column, names_or_numbers, warn_of_groups
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.source_location import format_count
 from crowdwise.labels.table_output import native_table
 
@@ -242,30 +241,21 @@ def read_rankings(
     if isinstance(source, Rankings):
         return source
     table = open_table(source, NEEDS, {"worker": worker, "item": item, "rank": rank}, {"list": task})
-    workers, items = table.encode("worker"), table.encode("item")
-    tasks = table.encode("list") if "list" in table else None
-    made = Rankings(
-        worker=workers.codes.astype(np.int32),
-        item=items.codes.astype(np.int32),
-        task=np.zeros(workers.codes.size, np.int32) if tasks is None else tasks.codes.astype(np.int32),
-        rank=table.read_numbers("rank"),
-        items=items.names,
-        workers=workers.names,
-        tasks=pa.array([ONE_LIST]) if tasks is None else tasks.names,
-        table_kind=table.table_kind,
-    )
+    items = table.encode("item")
+    lists = {"task": np.zeros(items.codes.size, np.int32), "tasks": pa.array([ONE_LIST])}
+    if "list" in table:
+        tasks = table.encode("list")
+        lists = {"task": tasks.codes.astype(np.int32), "tasks": tasks.names}
+    ranked = {"item": items.codes.astype(np.int32), "items": items.names, "rank": table.read_numbers("rank")}
+    made = Rankings(**table.encode_workers(), **lists, **ranked)
     made = made._sorted(on_duplicate, table.place)
     if made.n_items == 1:
         raise InputError(
             "There is one item alone, which nothing can be ranked against. Give rankings of several items."
         )
-    sizes = np.bincount(made.group)
-    if sizes.size > 1:
-        warnings.warn(
-            f"The items fall into {sizes.size:,} groups that no ranking joins (the largest has {int(sizes.max()):,} of "
-            f"{made.n_items:,} items): scores and ranks of different groups cannot be compared. Ask for rankings of "
-            "items of several groups.",
-            InputWarning,
-            stacklevel=2,
-        )
+    warn_of_groups(
+        np.bincount(made.group),
+        "that no ranking joins",
+        "scores and ranks of different groups cannot be compared. Ask for rankings of items of several groups.",
+    )
     return made

@@ -11,7 +11,7 @@ from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.kinds.agreement import nearness_agreement
 from crowdwise.kinds.item_scores import align_item_scores, beta_share, rank_in_groups
 from crowdwise.kinds.model import Found, KindModel, check_level
-from crowdwise.kinds.rankings.answers import Rankings, read_rankings
+from crowdwise.kinds.rankings.answers import Rankings
 from crowdwise.labels.table_output import native_table
 from crowdwise.labels.vocabulary import positions
 
@@ -100,16 +100,12 @@ class RankingModel(KindModel[Rankings]):
 
     # ---- the rest -----------------------------------------------------------------------------------------
 
-    def _read(self, answers: Any) -> Rankings:
-        return read_rankings(answers)
-
     def _align_gold(self, gold: Any, answers: Rankings) -> FloatArray:
         return align_item_scores(gold, answers.items)
 
     def _remember(self, answers: Rankings, found: Found) -> None:
         super()._remember(answers, found)
         self.group_ = answers.group.astype(np.int64)
-        self.answers_per_item_ = answers.answers_per_item.astype(np.int64)
         self.worker_agreement_ = agreement_with(answers, self.score_)
 
     def _predict_table(self, answers: Rankings) -> Any:

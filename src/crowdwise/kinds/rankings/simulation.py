@@ -2,50 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 
 from crowdwise.kinds.rankings.answers import Rankings
+from crowdwise.kinds.simulated_crowd import CrowdSizes, SimulatedCrowd, add_crowd_parameters
 
-if TYPE_CHECKING:
-    from crowdwise.labels.types import FloatArray
-
-__all__ = ["SimulatedRankings", "simulate_rankings"]
+__all__ = ["simulate_rankings"]
 
 
-@dataclass(frozen=True)
-class SimulatedRankings:
-    """Rankings, the truth and the workers that made them.
-
-    Attributes
-    ----------
-    truth : table of item and score
-    score : (N,)
-        The same, as an array; their mean is 0.
-    slope : (M,)
-        One over the temperature of each worker: Plackett and Luce's model of slope × score; 0 for a spammer.
-    """
-
-    answers: Rankings
-    truth: pa.Table
-    score: FloatArray
-    slope: FloatArray
-
-
+@add_crowd_parameters(n_items=20, n_workers=10)
 def simulate_rankings(
-    n_items: int = 20,
-    n_workers: int = 10,
+    sizes: CrowdSizes,
     *,
     lists_per_worker: int = 5,
     length: int = 5,
     spread: float = 1.5,
     spammers: float = 0.0,
     slope: float = 0.2,
-    random_state: int = 0,
-) -> SimulatedRankings:
+) -> SimulatedCrowd[Rankings]:
     """Scores of items drawn from a normal distribution, and rankings of random lists of items.
 
     Parameters
@@ -54,12 +29,21 @@ def simulate_rankings(
         Share of the workers whose order is drawn at random.
     slope
         Standard deviation of the other workers' slopes about 1.
+
+    Returns
+    -------
+    SimulatedCrowd
+        truth : table of item and score
+        score : (N,)
+            The same, as an array; their mean is 0.
+        slope : (M,)
+            One over the temperature of each worker: Plackett and Luce's model of slope × score; 0 for a spammer.
     """
-    generator = np.random.default_rng(random_state)
+    generator, n_items, n_workers = sizes.generator, sizes.n_items, sizes.n_workers
     score = generator.normal(0, spread, n_items)
     score -= score.mean()
     slopes = np.maximum(1 + slope * generator.normal(size=n_workers), 0.1)
-    slopes[generator.permutation(n_workers)[: round(spammers * n_workers)]] = 0.0
+    slopes[sizes.choose(spammers)] = 0.0
     worker = np.repeat(np.arange(n_workers), lists_per_worker)
     shown = np.stack([generator.permutation(n_items)[:length] for _ in worker])
     # The order of score + Gumbel noise is Plackett and Luce's.
@@ -74,4 +58,6 @@ def simulate_rankings(
         task=np.repeat(np.tile(np.arange(lists_per_worker), n_workers), length),
         tasks=lists_per_worker,
     )
-    return SimulatedRankings(answers, pa.table({"item": np.arange(n_items), "score": score}), score, slopes)
+    return SimulatedCrowd(
+        answers, pa.table({"item": np.arange(n_items), "score": score}), drawn={"score": score, "slope": slopes}
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.kinds.answer_table import open_table
-from crowdwise.kinds.answers import PairAnswers
+from crowdwise.kinds.answers import PairAnswers, warn_of_groups
 from crowdwise.labels.crowd_labels import CrowdLabels
-from crowdwise.labels.errors import InputError, InputWarning, listing, quote
+from crowdwise.labels.errors import InputError, listing, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from typing import Unpack
 
-    from crowdwise.kinds.answer_table import AnswerTable
-    from crowdwise.labels.types import BoolArray, Duplicates, TableKind
+    from crowdwise.kinds.answer_table import AnswerTable, PairOptions
+    from crowdwise.labels.types import BoolArray
 
 __all__ = ["Similarities", "read_same", "read_similarities"]
 
@@ -73,30 +72,10 @@ class Similarities(PairAnswers):
     same: BoolArray
 
     @classmethod
-    def from_codes(
-        cls,
-        worker: Any,
-        left: Any,
-        right: Any,
-        same: Any,
-        *,
-        items: Iterable[Any] | int,
-        workers: Iterable[Any] | int,
-        on_duplicate: Duplicates = "error",
-        table_kind: TableKind = "pyarrow",
-    ) -> Similarities:
-        """Answers from positions of workers and items (a number n stands for the names 0 … n-1).
-
-        Parameters
-        ----------
-        same
-            True or 1 where the items were said to be the same, False or 0 where different.
-        """
-        columns = cls._code_pairs(worker, left, right, items, workers, same=same)
-        if not np.isin(columns["same"], (0, 1)).all():
+    def _code_said(cls, said: Any) -> dict[str, Any]:
+        if not np.isin(said, (0, 1)).all():
             raise InputError("same must be 1 (the same) or 0 (different) in every answer.")
-        columns["same"] = columns["same"].astype(np.bool_)
-        return cls(**columns, table_kind=table_kind)._checked(on_duplicate)
+        return {"same": said.astype(np.bool_)}
 
     def to_labels(self) -> CrowdLabels:
         """Every pair as a task, whose classes are different and same."""
@@ -109,15 +88,7 @@ class Similarities(PairAnswers):
         return {"same": pa.array(SAID).take(pa.array(self.same.astype(np.int64)))}
 
 
-def read_similarities(
-    source: Any,
-    *,
-    worker: str | None = None,
-    left: str | None = None,
-    right: str | None = None,
-    same: str | None = None,
-    on_duplicate: Duplicates = "error",
-) -> Similarities:
+def read_similarities(source: Any, *, same: str | None = None, **options: Unpack[PairOptions]) -> Similarities:
     """Read answers about similarity from a file or a table with a row for each answer.
 
     Parameters
@@ -138,27 +109,17 @@ def read_similarities(
     """
     if isinstance(source, Similarities):
         return source
-    table = open_table(source, NEEDS, {"worker": worker, "left": left, "right": right, "same": same})
-    left_codes, right_codes, items = table.encode_together("left", "right")
-    workers = table.encode("worker")
-    made = Similarities(
-        worker=workers.codes.astype(np.int32),
-        left=left_codes,
-        right=right_codes,
-        same=read_same(table),
-        items=items,
-        workers=workers.names,
-        table_kind=table.table_kind,
-    )._checked(on_duplicate, table.place)
-    sizes = made.graph.group_sizes
-    if sizes.size > 1:
-        warnings.warn(
-            f"The items fall into {sizes.size:,} groups between which no pair was asked about (the largest has "
-            f"{int(sizes.max()):,} of {made.n_items:,} items): items of different groups are never in one cluster. Ask "
-            "about pairs between the groups where they may be the same.",
-            InputWarning,
-            stacklevel=2,
-        )
+    given = {"worker": options.get("worker"), "left": options.get("left"), "right": options.get("right"), "same": same}
+    table = open_table(source, NEEDS, given)
+    left, right, items = table.encode_together("left", "right")
+    made = Similarities(**table.encode_workers(), left=left, right=right, items=items, same=read_same(table))
+    made = made._checked(options.get("on_duplicate", "error"), table.place)
+    warn_of_groups(
+        made.graph.group_sizes,
+        "between which no pair was asked about",
+        "items of different groups are never in one cluster. Ask about pairs between the groups where they may be the "
+        "same.",
+    )
     return made
 
 

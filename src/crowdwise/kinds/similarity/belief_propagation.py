@@ -29,17 +29,15 @@ import numpy as np
 
 from crowdwise.fitting.em import warn_not_converged
 from crowdwise.fitting.estimator_decorator import estimator
-from crowdwise.fitting.parameter_checks import check_count, check_number
 from crowdwise.fitting.progress_bar import show_progress
 from crowdwise.kernels.pair_messages import move_items, pass_messages
 from crowdwise.kinds.model import Found
-from crowdwise.kinds.similarity.model import SimilarityModel, arrays_of
 from crowdwise.kinds.similarity.pair_evidence import CERTAIN, lay_out_evidence
+from crowdwise.kinds.similarity.partition_model import HELD, POOLED, PartitionModel
 from crowdwise.kinds.similarity.planted_partition import (
     choose_number,
     expand_shares,
     log_prior_of,
-    mix_with_chance,
     start_state,
     update_parameters,
     update_shares,
@@ -55,8 +53,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PairBeliefPropagation"]
 
-HELD = 3  # passes at the rates of a fair crowd
-POOLED = 6  # passes with one pair of rates for all workers
 DAMPING = ((80, 0.9), (40, 0.75), (15, 0.5))  # from which pass on, and how much
 ROUGH, ROUGH_PASSES = 1e-3, 50  # change of messages, and passes, of fits that only weigh a number of clusters
 SMALL_GROUP = 12  # items of a group that may have as many clusters as items, whatever K is
@@ -211,7 +207,7 @@ def _centre_confidence(
 
 
 @estimator
-class PairBeliefPropagation(SimilarityModel):
+class PairBeliefPropagation(PartitionModel):
     """Clusters by belief propagation, with a sensitivity and a specificity of each worker.
 
     Facts
@@ -223,28 +219,14 @@ class PairBeliefPropagation(SimilarityModel):
 
     Parameters
     ----------
-    n_clusters : int, at least 1, or None
-        Clusters that a group of items may have at most; None chooses by the evidence.
-    strength : float, above 0
-        How many answers the prior of each worker's rates is worth, which is about the crowd's rates.
     tol : float
         Stop when a pass changes messages by no more than this on average, or twenty the objective by a thousandth of it
         per answer.
     """
 
     slug = "belief-propagation"
-    uses = frozenset({"gold"})
 
-    n_clusters: int | None = None
-    strength: float = 8.0
-    max_iter: int = 200
     tol: float = 1e-5
-    random_state: int = 0
-
-    def _check(self) -> None:
-        if self.n_clusters is not None:
-            check_count("n_clusters", self.n_clusters)
-        check_number("strength", self.strength, low=0, above=True)
 
     def _fit(self, answers: Similarities, gold: GoldLinks | None) -> Found:
         evidence = lay_out_evidence(answers, gold)
@@ -268,7 +250,6 @@ class PairBeliefPropagation(SimilarityModel):
             )
         state = best.state
         prior = expand_shares(evidence, state.shares)
-        cluster, confidence = settle(evidence, state.rates, number, state.together, state.belief, prior)
-        together, confidence = (mix_with_chance(each, real, number) for each in (state.together, confidence))
-        arrays = arrays_of(evidence, together, state.prior, cluster, confidence)
+        found = settle(evidence, state.rates, number, state.together, state.belief, prior)
+        arrays = self._arrays(evidence, state, found, number, real)
         return Found(arrays, best.objective, len(best.objective), best.converged)

@@ -27,16 +27,15 @@ from scipy.special import xlogy
 
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimator_decorator import estimator
-from crowdwise.fitting.parameter_checks import check_count, check_number
+from crowdwise.fitting.parameter_checks import check_count
 from crowdwise.kernels.pair_messages import pass_mean_field
 from crowdwise.kinds.model import Found
-from crowdwise.kinds.similarity.model import SimilarityModel, arrays_of
 from crowdwise.kinds.similarity.pair_evidence import lay_out_evidence
+from crowdwise.kinds.similarity.partition_model import HELD, POOLED, PartitionModel
 from crowdwise.kinds.similarity.planted_partition import (
     choose_number,
     expand_shares,
     log_prior_of,
-    mix_with_chance,
     start_state,
     update_parameters,
     weigh,
@@ -52,8 +51,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PairMeanField"]
 
-HELD = 3  # passes at the rates of a fair crowd
-POOLED = 6  # passes with one pair of rates for all workers
 NEVER = -1e3  # logarithm of a share that is 0
 
 
@@ -94,7 +91,7 @@ def _meet(evidence: Evidence, belief: FloatArray) -> FloatArray:
 
 
 @estimator
-class PairMeanField(SimilarityModel):
+class PairMeanField(PartitionModel):
     """Clusters by a mean field, with a sensitivity and a specificity of each worker.
 
     Facts
@@ -106,30 +103,19 @@ class PairMeanField(SimilarityModel):
 
     Parameters
     ----------
-    n_clusters : int, at least 1, or None
-        Clusters that a group of items may have at most; None chooses by the evidence.
-    strength : float, above 0
-        How many answers the prior of each worker's rates is worth, which is about the crowd's rates.
     n_starts : int, at least 1
         Random starts, of which the highest bound is kept.
     """
 
     slug = "mean-field"
-    uses = frozenset({"gold"})
     climbs = True
 
-    n_clusters: int | None = None
-    strength: float = 8.0
     n_starts: int = 4
-    max_iter: int = 200
     tol: float = 1e-7
-    random_state: int = 0
 
     def _check(self) -> None:
-        if self.n_clusters is not None:
-            check_count("n_clusters", self.n_clusters)
+        super()._check()
         check_count("n_starts", self.n_starts)
-        check_number("strength", self.strength, low=0, above=True)
 
     def _fit(self, answers: Similarities, gold: GoldLinks | None) -> Found:
         evidence = lay_out_evidence(answers, gold)
@@ -154,8 +140,6 @@ class PairMeanField(SimilarityModel):
         number, real = choose_number(evidence, self.n_clusters, fit)
         found = fits[number]
         state = found.parameters
-        together, confidence = (
-            mix_with_chance(each, real, number) for each in (state.together, state.belief.max(axis=1))
-        )
-        arrays = arrays_of(evidence, together, state.prior, state.belief.argmax(axis=1), confidence)
+        best = state.belief.argmax(axis=1), state.belief.max(axis=1)
+        arrays = self._arrays(evidence, state, best, number, real)
         return Found(arrays, found.objective, found.n_iter, found.converged)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.kinds.answer_table import open_table
-from crowdwise.labels.errors import InputError, listing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,15 +30,7 @@ def align_clusters(source: Any, items: pa.Array) -> IntArray:
     table = open_table(
         source, "Known clusters need a column task (or item) and a column cluster.", {"task": None, "cluster": None}
     )
-    clusters = table.encode("cluster").codes
-    encoded, there = table.find_names("task", items, "item")
-    found: IntArray = np.full(len(items), -1, np.int64)
-    found[there[there >= 0]] = clusters[there >= 0]
-    again = (there >= 0) & (found[np.maximum(there, 0)] != clusters)
-    if again.any():
-        names = encoded.names.to_pylist()
-        shown = listing(dict.fromkeys(names[code] for code in encoded.codes[again]))
-        raise InputError(f"The truth contradicts itself about item {shown}. Keep one cluster for each item.")
+    found: IntArray = table.align_known("task", items, table.encode("cluster").codes, -1, "cluster")
     return found
 
 

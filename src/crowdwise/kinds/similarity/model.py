@@ -10,8 +10,8 @@ from scipy.special import betaincinv, expit
 
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.kinds.agreement import signed_agreement
-from crowdwise.kinds.model import Found, KindModel, check_level
-from crowdwise.kinds.similarity.answers import Similarities, read_similarities
+from crowdwise.kinds.model import KindModel, check_level
+from crowdwise.kinds.similarity.answers import Similarities
 from crowdwise.kinds.similarity.gold_links import align_gold
 from crowdwise.kinds.similarity.pair_evidence import Rates, RatesPrior, count_answers, pool_rates
 from crowdwise.labels.table_output import native_table
@@ -145,15 +145,8 @@ class SimilarityModel(KindModel[Similarities]):
 
     # ---- the rest -----------------------------------------------------------------------------------------
 
-    def _read(self, answers: Any) -> Similarities:
-        return read_similarities(answers)
-
     def _align_gold(self, gold: Any, answers: Similarities) -> GoldLinks:
         return align_gold(gold, answers.items)
-
-    def _remember(self, answers: Similarities, found: Found) -> None:
-        super()._remember(answers, found)
-        self.answers_per_item_ = answers.answers_per_item.astype(np.int64)
 
     def _table_of_items(
         self, items: Any, cluster: IntArray, confidence: FloatArray, counts: IntArray, group: IntArray

@@ -2,52 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from crowdwise.kinds.similarity.answers import Similarities
+from crowdwise.kinds.simulated_crowd import CrowdSizes, Range, SimulatedCrowd, add_crowd_parameters
 
 if TYPE_CHECKING:
-    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.labels.types import IntArray
 
-__all__ = ["SimulatedSimilarities", "simulate_similarities"]
-
-
-@dataclass(frozen=True)
-class SimulatedSimilarities:
-    """Answers, the truth and the workers that made them.
-
-    Attributes
-    ----------
-    truth : table of task and cluster
-    cluster : (N,)
-        The same, as an array.
-    sensitivity, specificity : (M,)
-        How often a worker says "same" of items of one cluster, and "different" of others.
-    """
-
-    answers: Similarities
-    truth: pa.Table
-    cluster: IntArray
-    sensitivity: FloatArray
-    specificity: FloatArray
+__all__ = ["simulate_similarities"]
 
 
+@add_crowd_parameters(n_items=60, n_workers=10)
 def simulate_similarities(
-    n_items: int = 60,
-    n_workers: int = 10,
+    sizes: CrowdSizes,
     *,
     n_clusters: int = 3,
     share: float = 0.3,
     answers_per_pair: int = 1,
-    skill: tuple[float, float] = (0.7, 0.95),
+    skill: Range = (0.7, 0.95),
     adversaries: float = 0.0,
     cluster: IntArray | None = None,
-    random_state: int = 0,
-) -> SimulatedSimilarities:
+) -> SimulatedCrowd[Similarities]:
     """Clusters of items drawn at random, and what workers say of random pairs.
 
     Parameters
@@ -62,13 +41,22 @@ def simulate_similarities(
         Share of the workers who say the opposite.
     cluster : (n_items,)
         Clusters of the items, where they are not to be drawn.
+
+    Returns
+    -------
+    SimulatedCrowd
+        truth : table of task and cluster
+        cluster : (N,)
+            The same, as an array.
+        sensitivity, specificity : (M,)
+            How often a worker says "same" of items of one cluster, and "different" of others.
     """
-    generator = np.random.default_rng(random_state)
+    generator, n_items, n_workers = sizes.generator, sizes.n_items, sizes.n_workers
     clusters = generator.integers(n_clusters, size=n_items) if cluster is None else np.asarray(cluster)
     n_items = clusters.size
     first, second = _draw_pairs(n_items, max(round(share * n_items * (n_items - 1) / 2), 1), generator)
     sensitivity, specificity = generator.uniform(*skill, size=(2, n_workers))
-    wrong = generator.permutation(n_workers)[: round(adversaries * n_workers)]
+    wrong = sizes.choose(adversaries)
     sensitivity[wrong], specificity[wrong] = 1 - sensitivity[wrong], 1 - specificity[wrong]
     turn = generator.integers(n_workers, size=first.size)
     each = min(answers_per_pair, n_workers)
@@ -78,7 +66,9 @@ def simulate_similarities(
     says = generator.random(worker.size) < np.where(together, sensitivity[worker], 1 - specificity[worker])
     answers = Similarities.from_codes(worker, left, right, says, items=n_items, workers=n_workers)
     truth = pa.table({"task": np.arange(n_items), "cluster": clusters})
-    return SimulatedSimilarities(answers, truth, clusters, sensitivity, specificity)
+    return SimulatedCrowd(
+        answers, truth, drawn={"cluster": clusters, "sensitivity": sensitivity, "specificity": specificity}
+    )
 
 
 def _draw_pairs(n_items: int, number: int, generator: np.random.Generator) -> tuple[IntArray, IntArray]:

@@ -11,9 +11,11 @@ from crowdwise.kinds.marks import Marks, open_marks, read_marks
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
+    from typing import Unpack
 
-    from crowdwise.labels.types import BoolArray, Duplicates, FloatArray, IntArray
+    from crowdwise.kinds.marks import MarkOptions
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["Spans", "read_spans"]
 
@@ -85,15 +87,7 @@ class Spans(Marks):
         return self
 
 
-def read_spans(
-    source: Any,
-    *,
-    task: str | None = None,
-    worker: str | None = None,
-    label: str | None = None,
-    coordinates: Sequence[str] | None = None,
-    on_duplicate: Duplicates = "error",
-) -> Spans:
+def read_spans(source: Any, **options: Unpack[MarkOptions]) -> Spans:
     """Read spans from a file or a table with a row for each span.
 
     A row whose start and end are empty says that the worker saw the task and marked nothing.
@@ -102,18 +96,13 @@ def read_spans(
     ----------
     source
         A path or a table, as for `read_labels`, or `Spans`, which come back as they are.
-    task, worker, label
-        Column names, where they are not the usual ones. Labels are optional.
     coordinates
         Names of the columns of start and end, where they are not the usual ones. Positions count characters or tokens
         from 0, and the end is the first position after the span.
-    on_duplicate
-        What to do with the same span twice in one answer: "error", keep the "first" or the "last". "all" keeps both,
-        which then overlap and are refused.
+    task, worker, label, on_duplicate
+        As for `read_boxes`; of the same span twice in one answer "all" keeps both, which then overlap and are refused.
     """
     if isinstance(source, Spans):
         return source
-    table, form = open_marks(source, NEEDS, (ENDS,), coordinates, task=task, worker=worker, label=label)
-    place = np.column_stack([table.read_numbers(role, may_be_empty=True) for role in form])
-    made: Spans = read_marks(Spans, table, place, on_duplicate)
-    return made.refuse_overlaps()
+    table, _, place = open_marks(source, NEEDS, (ENDS,), options)
+    return read_marks(Spans, table, place, options).refuse_overlaps()

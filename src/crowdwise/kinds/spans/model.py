@@ -14,7 +14,7 @@ from crowdwise.kinds.boxes.truth import TrueMarks, align_true_marks
 from crowdwise.kinds.item_scores import beta_share
 from crowdwise.kinds.marks import ONE_CLASS
 from crowdwise.kinds.model import Found, KindModel, check_level
-from crowdwise.kinds.spans.answers import Spans, read_spans
+from crowdwise.kinds.spans.answers import Spans
 from crowdwise.kinds.spans.segments import (
     Segments,
     cut_texts,
@@ -148,9 +148,6 @@ class SpanModel(KindModel[Spans]):
         raise NotImplementedError
 
     # ---- the rest -----------------------------------------------------------------------------------------
-
-    def _read(self, answers: Any) -> Spans:
-        return read_spans(answers)
 
     def _align_gold(self, gold: Any, answers: Spans) -> Any:
         known = align_true_marks(gold, answers.tasks, answers.classes, Spans)

@@ -3,62 +3,48 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from crowdwise.kinds.simulated_crowd import CrowdSizes, Range, SimulatedCrowd, add_crowd_parameters
 from crowdwise.kinds.spans.answers import Spans
 
-if TYPE_CHECKING:
-    from crowdwise.labels.types import FloatArray
-
-__all__ = ["SimulatedSpans", "simulate_spans"]
+__all__ = ["SpanErrors", "simulate_spans"]
 
 
-@dataclass(frozen=True)
-class SimulatedSpans:
-    """Spans, the true ones, and the workers that made them.
+@dataclass(frozen=True, kw_only=True)
+class SpanErrors:
+    """How often workers err: the smallest and the largest rate, drawn evenly between. See `simulate_spans`."""
 
-    Attributes
-    ----------
-    truth : table of task, start, end and label
-    miss_rate, boundary_rate, label_rate : (M,)
-        Chance that a worker misses a span, moves an end of one that they mark, and names another label.
-    false_positives : (M,)
-        Chance of a span in each stretch between true ones.
-    """
-
-    answers: Spans
-    truth: pa.Table
-    miss_rate: FloatArray
-    boundary_rate: FloatArray
-    label_rate: FloatArray
-    false_positives: FloatArray
+    miss_rate: Range = (0.05, 0.5)
+    boundary_rate: Range = (0.02, 0.3)
+    label_rate: Range = (0.02, 0.2)
+    false_positives: Range = (0.0, 0.15)
 
 
-def simulate_spans(
-    n_tasks: int = 60,
-    n_workers: int = 12,
-    *,
-    answers_per_task: int = 5,
-    spans: int = 4,
-    n_classes: int = 2,
-    miss_rate: tuple[float, float] = (0.05, 0.5),
-    boundary_rate: tuple[float, float] = (0.02, 0.3),
-    label_rate: tuple[float, float] = (0.02, 0.2),
-    false_positives: tuple[float, float] = (0.0, 0.15),
-    random_state: int = 0,
-) -> SimulatedSpans:
+@add_crowd_parameters(n_tasks=60, n_workers=12, answers_per_task=5)
+def simulate_spans(sizes: CrowdSizes, /, *, spans: int = 4, n_classes: int = 2, **errors: Any) -> SimulatedCrowd[Spans]:
     """Texts with up to so many spans of one to four tokens, apart by five or more, and what workers mark of them.
 
     Parameters
     ----------
-    miss_rate, boundary_rate, label_rate, false_positives
-        Smallest and largest of a worker; drawn evenly between.
+    errors
+        Those of `SpanErrors`.
+
+    Returns
+    -------
+    SimulatedCrowd
+        truth : table of task, start, end and label
+        miss_rate, boundary_rate, label_rate : (M,)
+            Chance that a worker misses a span, moves an end of one that they mark, and names another label.
+        false_positives : (M,)
+            Chance of a span in each stretch between true ones.
     """
-    generator = np.random.default_rng(random_state)
-    ranges = (miss_rate, boundary_rate, label_rate, false_positives)
+    generator, n_tasks, n_workers = sizes.generator, sizes.n_tasks, sizes.n_workers
+    given = SpanErrors(**errors)
+    ranges = (given.miss_rate, given.boundary_rate, given.label_rate, given.false_positives)
     miss, boundary, other, false = (generator.uniform(*each, n_workers) for each in ranges)
     rows: list[tuple[int, int, float, float, int]] = []
     truth: dict[str, list[Any]] = {"task": [], "start": [], "end": [], "label": []}
@@ -73,7 +59,7 @@ def simulate_spans(
         if not number:
             for name, empty in {"task": task, "start": None, "end": None, "label": None}.items():
                 truth[name].append(empty)
-        for worker in generator.permutation(n_workers)[:answers_per_task]:
+        for worker in generator.permutation(n_workers)[: sizes.answers_per_task]:
             said = len(rows)
             for first, size, kind in zip(start, length, label, strict=True):
                 if generator.random() < false[worker]:
@@ -94,7 +80,11 @@ def simulate_spans(
         classes=names,
     )  # fmt: skip
     columns = {name: pa.array(values, pa.string() if name == "label" else pa.int64()) for name, values in truth.items()}
-    return SimulatedSpans(answers, pa.table(columns), miss, boundary, other, false)
+    return SimulatedCrowd(
+        answers,
+        pa.table(columns),
+        drawn={"miss_rate": miss, "boundary_rate": boundary, "label_rate": other, "false_positives": false},
+    )
 
 
 def label_rate_of(rate: float, n_classes: int) -> float:

@@ -9,16 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.kinds.answer_table import open_table
-from crowdwise.kinds.answers import TaskAnswers, code_task_answers
+from crowdwise.kinds.answer_table import open_task_table
+from crowdwise.kinds.answers import TaskAnswers
 from crowdwise.kinds.texts.words import split_words
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.unseen_in_columns import drop_unseen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Unpack
 
-    from crowdwise.labels.types import Duplicates, TableKind
+    from crowdwise.kinds.answer_table import TaskOptions
 
 __all__ = ["Texts", "check_texts", "read_texts"]
 
@@ -50,22 +51,10 @@ class Texts(TaskAnswers):
     text: pa.Array
 
     @classmethod
-    def from_codes(
-        cls,
-        task: Any,
-        worker: Any,
-        text: Iterable[str],
-        *,
-        tasks: Iterable[Any] | int,
-        workers: Iterable[Any] | int,
-        on_duplicate: Duplicates = "error",
-        table_kind: TableKind = "pyarrow",
-    ) -> Texts:
-        """Texts from positions of tasks and workers (a number n stands for the names 0 … n-1) and what they wrote."""
-        said = _as_texts(text)
-        columns = code_task_answers(task, worker, len(said), said="text", tasks=tasks, workers=workers)
-        check_texts(said)
-        return cls(**columns, text=said, table_kind=table_kind)._sorted(on_duplicate)
+    def _code_said(cls, said: Any) -> dict[str, Any]:
+        texts = _as_texts(said)
+        check_texts(texts)
+        return {"text": texts}
 
 
 def _as_texts(given: Iterable[Any]) -> pa.Array:
@@ -103,14 +92,7 @@ def check_texts(text: pa.Array, name: str = "text", place: Callable[[int], str] 
     )
 
 
-def read_texts(
-    source: Any,
-    *,
-    task: str | None = None,
-    worker: str | None = None,
-    text: str | None = None,
-    on_duplicate: Duplicates = "error",
-) -> Texts:
+def read_texts(source: Any, *, text: str | None = None, **options: Unpack[TaskOptions]) -> Texts:
     """Read texts from a file or a table with a row for each answer.
 
     Texts are kept as they are. When they are compared, case, unseen characters, blanks and Unicode's normal forms do
@@ -120,15 +102,15 @@ def read_texts(
     ----------
     source
         A path or a table, as for `read_labels`, or `Texts`, which come back as they are.
-    task, worker, text
-        Column names, where they are not the usual ones.
-    on_duplicate
-        What to do with a second answer of one worker to one task: "error", keep the "first" or the "last", or
-        keep "all".
+    text
+        Column name, where it is not the usual one.
+    task, worker, on_duplicate
+        As for `read_labels`.
     """
     if isinstance(source, Texts):
         return source
-    table = open_table(source, NEEDS, {"task": task, "worker": worker, "text": text})
+    table = open_task_table(source, NEEDS, options, {"text": text})
     said = table.read_texts("text")
     check_texts(said, table.names["text"], table.place)
-    return Texts(**table.encode_task_answers(), text=said)._sorted(on_duplicate, table.place)
+    columns = table.encode_task_answers() | {"text": said}
+    return Texts._from_columns(columns, options.get("on_duplicate", "error"), table.place)

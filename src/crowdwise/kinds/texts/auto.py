@@ -8,18 +8,17 @@ candidate: it costs twenty times as much as the weighted medoid, and is as good 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.saved_arrays import SavedArray
-from crowdwise.kinds.held_out import held_out_folds, keep_unless_better, score_held_out
+from crowdwise.kinds.held_out import HeldOutChoice, held_out_folds, keep_unless_better, score_held_out
 from crowdwise.kinds.texts.medoids import WeightedMedoid
 from crowdwise.kinds.texts.word_votes import AlignedWords, WordVotes, too_long_to_align
 from crowdwise.kinds.texts.words import split_words
 from crowdwise.labels.errors import InputError
-from crowdwise.labels.table_output import native_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from crowdwise.kinds.model import Found
     from crowdwise.kinds.texts.answers import Texts
     from crowdwise.kinds.texts.model import Chosen, TextCrowd, TextModel
-    from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["AutoTexts"]
 
@@ -36,15 +34,8 @@ FEWEST = 20  # answers to hold some out of
 MANY = 2000  # answers, of which one fifth tells as much as is needed
 
 
-class ChosenMethod(AlignedWords):
-    """What a model keeps of how it was chosen."""
-
-    chosen_: IntArray
-    held_out_: FloatArray
-
-
 @estimator
-class AutoTexts(ChosenMethod):
+class AutoTexts(HeldOutChoice, AlignedWords):
     """The better of weighted-medoid and word-votes, by how near their texts are to held-out answers.
 
     Words are put together only where the distance is one of texts: with a function of yours, every consensus is one of
@@ -56,38 +47,16 @@ class AutoTexts(ChosenMethod):
     Fails with: very few answers, of which none can be held out: then weighted-medoid is taken
     Cost: that of its candidates, six times; twice above 2,000 answers
     Paper: held-out likelihood (Geisser 1975)
-
-    Attributes
-    ----------
-    chosen_ : (1,)
-        Position of the method that was chosen among those of `league`.
-    held_out_ : (2,)
-        Mean log-density of held-out answers by each candidate; NaN where it was not tried.
     """
 
     slug = "auto"
+    candidates = CANDIDATES
     saved: ClassVar[tuple[SavedArray, ...]] = (
-        SavedArray("chosen", "1", low=0, codes=str(len(CANDIDATES)), integer=True),
-        SavedArray("held_out", str(len(CANDIDATES)), missing=True),
+        *HeldOutChoice.choice_arrays(len(CANDIDATES)),
         SavedArray("accuracy", "M", low=1e-12, high=1 - 1e-12, together="words"),
     )
 
     distance: str | Callable[[str, str], float] = "gleu"
-
-    @property
-    def chosen_method(self) -> str:
-        """Slug of the method that was chosen."""
-        return CANDIDATES[int(self.chosen_[0])].slug
-
-    def league(self) -> Any:
-        """Table of method, held_out (mean log-density of a held-out answer) and whether it was chosen."""
-        self._check_fitted()
-        columns = {
-            "method": [each.slug for each in CANDIDATES],
-            "held_out": self.held_out_,
-            "chosen": np.arange(len(CANDIDATES)) == self.chosen_[0],
-        }
-        return native_table(columns, self.table_kind_)
 
     def _fit(self, answers: Texts, gold: list[str | None] | None) -> Found:
         chosen, means = 0, np.full(len(CANDIDATES), np.nan)
@@ -117,4 +86,5 @@ class AutoTexts(ChosenMethod):
             raise InputError("there is an accuracy of workers where word-votes was not chosen, or none where it was")
 
     def _choose(self, crowd: TextCrowd) -> Chosen:
-        return CANDIDATES[int(self.chosen_[0])]._choose(self, crowd)
+        chosen: Chosen = self.chosen_class._choose(self, crowd)
+        return chosen

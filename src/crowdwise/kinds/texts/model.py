@@ -20,7 +20,7 @@ from scipy.special import ndtri
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.kinds.agreement import another_question, nearness_agreement
 from crowdwise.kinds.model import Found, KindModel, check_level
-from crowdwise.kinds.texts.answers import Texts, read_texts
+from crowdwise.kinds.texts.answers import Texts
 from crowdwise.kinds.texts.distances import LONGEST_GRAM, check_distance, measure_pairs
 from crowdwise.kinds.texts.nearness import answer_nearness, factor_to_nearness, fit_nearness, level_tasks
 from crowdwise.kinds.texts.text_pairs import chance_distance, pair_answers
@@ -97,6 +97,7 @@ class TextModel(KindModel[Texts]):
     """
 
     kind: ClassVar[str] = "texts"
+    guessed: ClassVar[str] = "how good answers are. Confidence and nearness are"
     vocabularies: ClassVar[dict[str, str]] = {"tasks": "N", "workers": "M", "texts": "T"}
     uses: ClassVar[frozenset[str]] = frozenset({"gold"})
     example: ClassVar[str] = ">>> {name}().fit(texts).consensus()['text'].to_pylist()\n['a small house', 'it is late']"
@@ -142,13 +143,6 @@ class TextModel(KindModel[Texts]):
         }
         return native_table(columns, self.table_kind_)
 
-    def caveat(self) -> str:
-        """What the answers cannot tell, as a sentence; empty where they can tell."""
-        self._check_fitted()
-        if (self.answers_per_task_ > 1).any():
-            return ""
-        return "No task has two answers: nothing here tells how good answers are. Confidence and nearness are a guess."
-
     # ---- what a method gives ------------------------------------------------------------------------------
 
     def _learn(self, crowd: TextCrowd, n_workers: int) -> Found:  # noqa: ARG002
@@ -164,9 +158,6 @@ class TextModel(KindModel[Texts]):
     def _check(self) -> None:
         if self.distance is not None:  # None is that of a loaded model whose function was not saved
             check_distance(self.distance)
-
-    def _read(self, answers: Any) -> Texts:
-        return read_texts(answers)
 
     def _align_gold(self, gold: Any, answers: Texts) -> Any:
         return align_true_texts(gold, answers.tasks)
@@ -212,10 +203,6 @@ class TextModel(KindModel[Texts]):
             "chance": np.array([chance]),
         }
         return replace(learnt, arrays=learnt.arrays | found, names={"texts": pa.array(names, pa.string())})
-
-    def _remember(self, answers: Texts, found: Found) -> None:
-        super()._remember(answers, found)
-        self.answers_per_task_ = answers.answers_per_task.astype(np.int64)
 
     def _texts(self) -> list[str | None]:
         known = self._names["texts"].to_pylist()

@@ -2,53 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 
+from crowdwise.kinds.simulated_crowd import CrowdSizes, Range, SimulatedCrowd, add_crowd_parameters
 from crowdwise.kinds.texts.answers import Texts
 
-if TYPE_CHECKING:
-    from crowdwise.labels.types import BoolArray, FloatArray
-
-__all__ = ["SimulatedTexts", "simulate_texts"]
+__all__ = ["simulate_texts"]
 
 SOUNDS = [f"{consonant}{vowel}" for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
 
 
-@dataclass(frozen=True)
-class SimulatedTexts:
-    """Texts, the truth and the workers that made them.
-
-    Attributes
-    ----------
-    truth : table of task and text
-    error : (M,)
-        Share of the words that a worker gets wrong: half of them another word, a quarter left out, a quarter with a
-        word too many.
-    spammer : (M,)
-        Whether a worker writes the text of another task.
-    """
-
-    answers: Texts
-    truth: pa.Table
-    error: FloatArray
-    spammer: BoolArray
-
-
+@add_crowd_parameters(n_tasks=50, n_workers=12, answers_per_task=4)
 def simulate_texts(
-    n_tasks: int = 50,
-    n_workers: int = 12,
+    sizes: CrowdSizes,
     *,
-    answers_per_task: int = 4,
     length: tuple[int, int] = (5, 12),
-    error: tuple[float, float] = (0.05, 0.5),
+    error: Range = (0.05, 0.5),
     spammers: float = 0.1,
     vocabulary: int = 300,
-    random_state: int = 0,
-) -> SimulatedTexts:
+) -> SimulatedCrowd[Texts]:
     """Sentences of made-up words, common and rare, and what workers write of them.
 
     Parameters
@@ -59,8 +32,18 @@ def simulate_texts(
         Smallest and largest share of words that a worker gets wrong; drawn evenly between.
     spammers
         Share of the workers who write the text of another task.
+
+    Returns
+    -------
+    SimulatedCrowd
+        truth : table of task and text
+        error : (M,)
+            Share of the words that a worker gets wrong: half of them another word, a quarter left out, a quarter with a
+            word too many.
+        spammer : (M,)
+            Whether a worker writes the text of another task.
     """
-    generator = np.random.default_rng(random_state)
+    generator, n_tasks, n_workers = sizes.generator, sizes.n_tasks, sizes.n_workers
     words = np.array(
         [f"{SOUNDS[each % 70]}{SOUNDS[each // 70 % 70]}{'s' * (each // 4900)}" for each in range(vocabulary)]
     )
@@ -70,9 +53,8 @@ def simulate_texts(
     true = [generator.choice(vocabulary, size, p=shares) for size in lengths]
     errors = generator.uniform(*error, n_workers)
     spammer = np.zeros(n_workers, np.bool_)
-    spammer[generator.permutation(n_workers)[: round(spammers * n_workers)]] = True
-    task = np.repeat(np.arange(n_tasks), answers_per_task)
-    worker = np.concatenate([generator.permutation(n_workers)[:answers_per_task] for _ in range(n_tasks)])
+    spammer[sizes.choose(spammers)] = True
+    task, worker = sizes.assign()
     texts = []
     for place, who in zip(task, worker, strict=True):
         source = true[generator.integers(n_tasks)] if spammer[who] else true[place]
@@ -89,4 +71,4 @@ def simulate_texts(
         texts.append(" ".join(words[said or [source[0]]]))
     answers = Texts.from_codes(task, worker, texts, tasks=n_tasks, workers=n_workers)
     truth = pa.table({"task": np.arange(n_tasks), "text": [" ".join(words[each]) for each in true]})
-    return SimulatedTexts(answers, truth, errors, spammer)
+    return SimulatedCrowd(answers, truth, drawn={"error": errors, "spammer": spammer})

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.kinds.answer_table import open_table
-from crowdwise.kinds.answers import TaskAnswers, as_numbers, code_task_answers
+from crowdwise.kinds.answer_table import open_task_table
+from crowdwise.kinds.answers import TaskAnswers, as_numbers
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from typing import Unpack
 
-    from crowdwise.labels.types import Duplicates, FloatArray, IntArray, TableKind
+    from crowdwise.kinds.answer_table import TaskOptions
+    from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["Values", "read_values"]
 
@@ -28,7 +29,7 @@ NEEDS = "Values need the columns task, worker and value, and a row for each answ
 class Values(TaskAnswers):
     """Numbers that workers gave to tasks: one row for each answer, sorted by task. Immutable.
 
-    Make one with `read_values` or `Values.from_codes`.
+    Make one with `read_values` or `Values.from_codes`, from numbers (n,) or, with their `coordinates`, (n, D).
 
     Attributes
     ----------
@@ -51,34 +52,14 @@ class Values(TaskAnswers):
     coordinates: tuple[str, ...] = ("value",)
 
     @classmethod
-    def from_codes(
-        cls,
-        task: Any,
-        worker: Any,
-        value: Any,
-        *,
-        tasks: Iterable[Any] | int,
-        workers: Iterable[Any] | int,
-        coordinates: tuple[str, ...] = ("value",),
-        on_duplicate: Duplicates = "error",
-        table_kind: TableKind = "pyarrow",
-    ) -> Values:
-        """Values from positions of tasks and workers (a number n stands for the names 0 … n-1) and numbers.
-
-        Parameters
-        ----------
-        value
-            (n,) or (n, D).
-        """
-        numbers = as_numbers(value, "value")
+    def _code_said(cls, said: Any, *, coordinates: tuple[str, ...] = ("value",)) -> dict[str, Any]:
+        numbers = as_numbers(said, "value")
         numbers = numbers[:, None] if numbers.ndim == 1 else numbers
         if numbers.ndim != 2 or numbers.shape[1] != len(coordinates):
             raise InputError(f"value has the shape {numbers.shape}; there are {len(coordinates)} coordinates.")
         if not np.isfinite(numbers).all():
             raise InputError("value holds what is no finite number. Leave those answers out.")
-        columns = code_task_answers(task, worker, len(numbers), said="value", tasks=tasks, workers=workers)
-        made = cls(**columns, value=numbers, coordinates=tuple(coordinates), table_kind=table_kind)
-        return made._sorted(on_duplicate)
+        return {"value": numbers, "coordinates": tuple(coordinates)}
 
     @property
     def n_coordinates(self) -> int:
@@ -104,33 +85,26 @@ class Values(TaskAnswers):
         return dict(zip(self.coordinates, map(pa.array, self.value.T), strict=True))
 
 
-def read_values(
-    source: Any,
-    *,
-    task: str | None = None,
-    worker: str | None = None,
-    value: str | tuple[str, ...] | None = None,
-    on_duplicate: Duplicates = "error",
-) -> Values:
+def read_values(source: Any, *, value: str | tuple[str, ...] | None = None, **options: Unpack[TaskOptions]) -> Values:
     """Read values from a file or a table with a row for each answer.
 
     Parameters
     ----------
     source
         A path or a table, as for `read_labels`, or `Values`, which come back as they are.
-    task, worker, value
-        Column names, where they are not the usual ones. Several columns for `value` make each answer a vector.
-    on_duplicate
-        What to do with a second answer of one worker to one task: "error", keep the "first" or the "last", or
-        keep "all".
+    value
+        Column name, where it is not the usual one. Several columns make each answer a vector.
+    task, worker, on_duplicate
+        As for `read_labels`.
     """
     if isinstance(source, Values):
         return source
     several = value if isinstance(value, tuple | list) else None
-    given: dict[str, str | None] = {"task": task, "worker": worker}
-    given |= {"value": value} if not isinstance(value, tuple | list) else {name: name for name in value}
-    table = open_table(source, NEEDS, given)
+    given: dict[str, str | None] = (
+        {"value": value} if not isinstance(value, tuple | list) else {name: name for name in value}
+    )
+    table = open_task_table(source, NEEDS, options, given)
     coordinates = tuple(several) if several else ("value",)
     numbers = np.column_stack([table.read_numbers(name) for name in coordinates])
-    made = Values(**table.encode_task_answers(), value=numbers, coordinates=coordinates)
-    return made._sorted(on_duplicate, table.place)
+    columns = table.encode_task_answers() | {"value": numbers, "coordinates": coordinates}
+    return Values._from_columns(columns, options.get("on_duplicate", "error"), table.place)

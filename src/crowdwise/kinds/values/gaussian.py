@@ -57,17 +57,21 @@ from crowdwise.kinds.values.line_posteriors import (
     USUAL_SCALE_VARIANCE,
     Beliefs,
     Crowd,
+    GammaShapes,
     Hyperparameters,
     LinePosterior,
+    adopt_priors,
     evidence_lower_bound,
     expect_values,
     improve,
+    overrelax,
     worker_sums,
 )
 from crowdwise.kinds.values.model import task_means
 from crowdwise.labels.table_output import native_table
 
 if TYPE_CHECKING:
+    from crowdwise.kernels.value_sums import ValuePass
     from crowdwise.kinds.values.answers import Values
     from crowdwise.labels.types import FloatArray
 
@@ -78,7 +82,20 @@ STRENGTHS = (4.0, 16.0, 64.0)  # tried by "auto"
 MIDDLE = 16.0  # where there are too few answers to try
 FEWEST = 30  # answers that "auto" needs
 MOST = 200_000  # answers that it looks at
+FASTER = 1.5  # growth of the factor by which steps of the priors' variances are lengthened, while the bound rises
+SLOW = 1e-3  # gain per answer of a plain step below which steps are lengthened: plain ones choose between optima
+ROUGH = 1e-5  # gain per answer at which a fit is near enough to its optimum for a choice by the mean log-density
 SMALL = 1e-9  # share of the answers' variance below which a variance is rounding
+
+
+class State(NamedTuple):
+    """Beliefs, what a pass over the answers makes of them, the bound there, and how far the next step goes."""
+
+    beliefs: Beliefs
+    passes: list[ValuePass]
+    own: FloatArray
+    bound: float
+    factor: float
 
 
 class Units(NamedTuple):
@@ -125,9 +142,9 @@ def start(crowd: Crowd, strength: float, freedom: float = np.inf) -> Beliefs:
     )  # fmt: skip
     spread = np.full(n_coordinates, max(1 - noise, 0.05))
     priors = Hyperparameters(np.zeros(n_coordinates), spread, scale, bias, strength, noise, freedom)
-    gamma = (strength + n_coordinates * crowd.per_worker) / 2
+    shapes = GammaShapes.of(strength, n_coordinates * crowd.per_worker)
     weights = np.full(crowd.edges[0].value.size, (freedom + n_coordinates) / 2) if np.isfinite(freedom) else None
-    return Beliefs(lines, gamma, gamma * noise, (freedom + n_coordinates) / 2, weights, priors)
+    return Beliefs(lines, shapes, shapes.shape * noise, (freedom + n_coordinates) / 2, weights, priors)
 
 
 def common_variances(crowd: Crowd, beliefs: Beliefs) -> tuple[FloatArray, FloatArray]:
@@ -218,14 +235,28 @@ class LineModel(KnownLineModel):
         first = start(crowd, strength, self._first_freedom)
         fixed = worker_sums(crowd, first) if first.weight_rate is None else None
 
-        def step(now: Beliefs) -> tuple[float, float, Beliefs]:
-            passes = expect_values(crowd, now)
-            own = worker_sums(crowd, now) if fixed is None else fixed
-            value = evidence_lower_bound(crowd, now, passes, own)
-            return value, value, improve(crowd, now, passes, own)
+        def expect(beliefs: Beliefs, factor: float) -> State:
+            passes = expect_values(crowd, beliefs)
+            own = worker_sums(crowd, beliefs) if fixed is None else fixed
+            return State(beliefs, passes, own, evidence_lower_bound(crowd, beliefs, passes, own), factor)
 
-        ended = climb([first], step, max_iter=self.max_iter, tol=self.tol * answers.n_answers, name=self.slug)
-        found, priors, size = ended.parameters, ended.parameters.priors, units.size
+        def step(now: State) -> tuple[float, float, State]:
+            plain = improve(crowd, now.beliefs, now.passes, now.own)
+            if now.factor > 1:
+                priors = overrelax(now.beliefs.priors, plain.priors, now.factor)
+                further = adopt_priors(crowd, replace(plain, priors=priors), now.passes, now.own)
+                found = expect(further, now.factor * FASTER)
+                if found.bound >= now.bound:
+                    return now.bound, now.bound, found
+            found = expect(plain, 1.0)
+            slow = found.bound - now.bound <= SLOW * answers.n_answers
+            return now.bound, now.bound, found._replace(factor=FASTER if slow else 1.0)
+
+        ended = climb(
+            [expect(first, 1.0)], step, max_iter=self.max_iter, tol=self.tol * answers.n_answers, name=self.slug
+        )
+        found, size = ended.parameters.beliefs, units.size
+        priors = found.priors
         lines = found.lines
         nothing = np.zeros(answers.n_coordinates)
         shift, stretch = (nothing, nothing) if gold is not None else common_variances(crowd, found)
@@ -237,8 +268,8 @@ class LineModel(KnownLineModel):
                 size**2 * lines.bias_variance,
                 size * lines.covariance,
             ),
-            size**2 * found.rate / found.shape,
-            2 * found.shape,
+            size**2 * found.rate / found.shapes.shape,
+            2 * found.shapes.shape,
             units.centre,
             units.centre + size * priors.mean,
             size**2 * priors.spread,
@@ -266,7 +297,8 @@ def choose_strength(model: LineModel, answers: Values) -> tuple[float, FloatArra
     if answers.n_answers < FEWEST:
         return MIDDLE, np.empty((0, 4))
     some = _draw_tasks(answers)
-    tried = {str(strength): clone(model).set_params(strength=strength) for strength in STRENGTHS}
+    tol = max(model.tol, ROUGH)
+    tried = {str(strength): clone(model).set_params(strength=strength, tol=tol) for strength in STRENGTHS}
     league = choose_by_held_out(tried, some)
     scores = np.array([(float(each.name), each.mean, each.behind, each.error) for each in league])
     return float(scores[0, 0]), scores

@@ -23,11 +23,14 @@ __all__ = [
     "PINNED",
     "Beliefs",
     "Crowd",
+    "GammaShapes",
     "Hyperparameters",
     "LinePosterior",
+    "adopt_priors",
     "evidence_lower_bound",
     "expect_values",
     "improve",
+    "overrelax",
     "worker_sums",
 ]
 
@@ -89,12 +92,26 @@ class Hyperparameters:
     freedom: float  # of Student's t; infinite for normal noise
 
 
+class GammaShapes(NamedTuple):
+    """Shapes of the posteriors of precisions (M,), which a fit never changes, and ψ and log Γ of them."""
+
+    shape: FloatArray
+    digamma: FloatArray
+    log_gamma: FloatArray
+
+    @classmethod
+    def of(cls, strength: float, counts: FloatArray) -> GammaShapes:
+        """Those of a prior that counts as `strength` numbers and of workers with so many numbers of their own (M,)."""
+        shape = (strength + counts) / 2
+        return cls(shape, digamma(shape), gammaln(shape))
+
+
 @dataclass(frozen=True)
 class Beliefs:
     """Posteriors but those of the values: of lines, of precisions (M,) and of the answers' weights, both Gamma."""
 
     lines: LinePosterior
-    shape: FloatArray
+    shapes: GammaShapes
     rate: FloatArray
     weight_shape: float
     weight_rate: FloatArray | None
@@ -103,7 +120,7 @@ class Beliefs:
     @property
     def precision(self) -> FloatArray:
         """Expected precision of each worker's noise (M,)."""
-        return self.shape / self.rate
+        return self.shapes.shape / self.rate
 
 
 def answer_weights(beliefs: Beliefs) -> FloatArray | None:
@@ -152,7 +169,8 @@ def squared_residuals(lines: LinePosterior, passes: list[ValuePass], own: FloatA
 def evidence_lower_bound(crowd: Crowd, beliefs: Beliefs, passes: list[ValuePass], own: FloatArray) -> float:
     """Bound on the log-evidence of the answers; `passes` are the posterior of the values."""
     priors, lines, there = beliefs.priors, beliefs.lines, crowd.per_worker > 0
-    log_precision = digamma(beliefs.shape) - np.log(beliefs.rate)
+    shapes = beliefs.shapes
+    log_precision = shapes.digamma - np.log(beliefs.rate)
     n_coordinates = len(passes)
     total = 0.5 * n_coordinates * float((crowd.per_worker * (log_precision - np.log(2 * np.pi))).sum())
     total -= 0.5 * float(beliefs.precision @ squared_residuals(lines, passes, own).sum(axis=1))
@@ -168,26 +186,48 @@ def evidence_lower_bound(crowd: Crowd, beliefs: Beliefs, passes: list[ValuePass]
     ):
         total -= 0.5 * LINE_WORKERS * fits * float((np.log(variance) + usual / variance).sum())
     half = priors.strength / 2
-    total -= float(_gamma_divergence(beliefs.shape, beliefs.rate, half, half * priors.noise)[there].sum())
+    total -= float(_gamma_divergence(shapes, beliefs.rate, half, half * priors.noise)[there].sum())
     total -= NOISE_WORKERS * half * float(np.log(priors.noise) + crowd.usual_noise / priors.noise)
     if beliefs.weight_rate is not None:
         shape, half = beliefs.weight_shape, priors.freedom / 2
         total += 0.5 * n_coordinates * float((digamma(shape) - np.log(beliefs.weight_rate)).sum())
-        total -= float(_gamma_divergence(np.array(shape), beliefs.weight_rate, half, half).sum())
+        one = GammaShapes(*(np.array(each) for each in (shape, digamma(shape), gammaln(shape))))
+        total -= float(_gamma_divergence(one, beliefs.weight_rate, half, half).sum())
     return total
 
 
 def improve(crowd: Crowd, beliefs: Beliefs, passes: list[ValuePass], own: FloatArray) -> Beliefs:
     """Better posteriors of the workers, then better priors, given the posterior of the values."""
-    priors = beliefs.priors
-    lines = _fit_lines(crowd, beliefs, passes, own)
-    shape = (priors.strength + len(passes) * crowd.per_worker) / 2
-    squares = squared_residuals(lines, passes, own).sum(axis=1)
-    found = replace(beliefs, lines=lines, shape=shape, rate=(priors.strength * priors.noise + squares) / 2)
+    found = adopt_priors(crowd, beliefs, passes, own)
     if beliefs.weight_rate is not None:
-        rate, shape_of_weights = _weigh_answers(crowd, found, passes), (priors.freedom + len(passes)) / 2
-        found = replace(found, weight_rate=rate, weight_shape=shape_of_weights)
+        shape_of_weights = (beliefs.priors.freedom + len(passes)) / 2
+        found = replace(found, weight_rate=_weigh_answers(crowd, found, passes), weight_shape=shape_of_weights)
     return _fit_priors(crowd, found, passes)
+
+
+def adopt_priors(crowd: Crowd, beliefs: Beliefs, passes: list[ValuePass], own: FloatArray) -> Beliefs:
+    """The best posteriors of lines, then of precisions, under the priors, given the posterior of the values."""
+    priors, lines = beliefs.priors, _fit_lines(crowd, beliefs, passes, own)
+    squares = squared_residuals(lines, passes, own).sum(axis=1)
+    return replace(beliefs, lines=lines, rate=(priors.strength * priors.noise + squares) / 2)
+
+
+def overrelax(before: Hyperparameters, after: Hyperparameters, factor: float) -> Hyperparameters:
+    """Variances and freedom that go `factor` times as far, in logarithms, as from `before` to `after`.
+
+    Near a variance of 0, which a crowd without biases has, a plain step gains ever less. Longer steps are as sure to
+    climb where the caller refuses one that falls (Salakhutdinov and Roweis 2003).
+    """
+    freedom = after.freedom
+    if np.isfinite(freedom):
+        freedom = float(np.clip(before.freedom * (freedom / before.freedom) ** factor, FEWEST_FREEDOM, MOST_FREEDOM))
+    return replace(
+        after,
+        scale_variance=before.scale_variance * (after.scale_variance / before.scale_variance) ** factor,
+        bias_variance=before.bias_variance * (after.bias_variance / before.bias_variance) ** factor,
+        noise=before.noise * (after.noise / before.noise) ** factor,
+        freedom=freedom,
+    )
 
 
 def _fit_lines(crowd: Crowd, beliefs: Beliefs, passes: list[ValuePass], own: FloatArray) -> LinePosterior:
@@ -291,10 +331,11 @@ def _line_divergence(lines: LinePosterior, priors: Hyperparameters) -> FloatArra
     return found
 
 
-def _gamma_divergence(shape: FloatArray, rate: FloatArray, prior_shape: float, prior_rate: float) -> FloatArray:
+def _gamma_divergence(shapes: GammaShapes, rate: FloatArray, prior_shape: float, prior_rate: float) -> FloatArray:
     """Kullback-Leibler divergence of Gamma distributions from a prior."""
+    shape, digamma_shape, log_gamma = shapes
     found: FloatArray = (
-        (shape - prior_shape) * digamma(shape) - gammaln(shape) + gammaln(prior_shape)
+        (shape - prior_shape) * digamma_shape - log_gamma + gammaln(prior_shape)
         + prior_shape * (np.log(rate) - np.log(prior_rate)) + shape * (prior_rate - rate) / rate
     )  # fmt: skip
     return found

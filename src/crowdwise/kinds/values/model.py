@@ -14,14 +14,13 @@ from scipy.special import chdtri, stdtrit
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.kinds.agreement import number_agreement
 from crowdwise.kinds.model import KindModel, check_level
-from crowdwise.kinds.values.answers import Values, read_values
+from crowdwise.kinds.values.answers import Values
 from crowdwise.kinds.values.truth import align_true_values
 from crowdwise.labels.table_output import native_table
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
     from crowdwise.kinds.agreement import Agreement
-    from crowdwise.kinds.model import Found
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["ValueModel", "sum_rows", "task_means"]
@@ -55,6 +54,7 @@ class ValueModel(KindModel[Values]):
     """
 
     kind: ClassVar[str] = "values"
+    guessed: ClassVar[str] = "how far answers are off. Errors and intervals are"
     vocabularies: ClassVar[dict[str, str]] = {"tasks": "N", "workers": "M", "coordinates": "D"}
     example: ClassVar[str] = (
         ">>> {name}().fit(values).consensus().column_names\n['task', 'value', 'low', 'high', 'n_answers']"
@@ -107,13 +107,6 @@ class ValueModel(KindModel[Values]):
             columns |= {f"scale{end}": self.worker_scale_[:, place], f"bias{end}": self.worker_bias_[:, place]}
         return native_table(columns, self.table_kind_)
 
-    def caveat(self) -> str:
-        """What the answers cannot tell, as a sentence; empty where they can tell."""
-        self._check_fitted()
-        if (self.answers_per_task_ > 1).any():
-            return ""
-        return "No task has two answers: nothing here tells how far answers are off. Errors and intervals are a guess."
-
     # ---- what a method may give ---------------------------------------------------------------------------
 
     def _posterior(self, answers: Values, worker: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -122,15 +115,8 @@ class ValueModel(KindModel[Values]):
 
     # ---- the rest -----------------------------------------------------------------------------------------
 
-    def _read(self, answers: Any) -> Values:
-        return read_values(answers)
-
     def _align_gold(self, gold: Any, answers: Values) -> FloatArray:
         return align_true_values(gold, answers.tasks, answers.coordinates)
-
-    def _remember(self, answers: Values, found: Found) -> None:
-        super()._remember(answers, found)
-        self.answers_per_task_ = answers.answers_per_task.astype(np.int64)
 
     def _predict_table(self, answers: Values) -> Any:
         value, variance = self._posterior(answers, self._positions_of_workers(answers))
