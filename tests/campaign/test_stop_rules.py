@@ -9,6 +9,7 @@ import pytest
 from tests.campaign.campaigns import answer, make_campaign
 
 from crowdwise.campaign.leases import Answer
+from crowdwise.campaign.manager_pages import make_overview
 from crowdwise.campaign.service import Service
 from crowdwise.campaign.task_queue import TaskQueue
 
@@ -95,6 +96,9 @@ def test_a_sure_task_is_stopped_and_the_least_sure_is_next(service: Service) -> 
     assert list(service.campaign.queue.candidates(99)) == [6, 5]  # without any answer; then the disputed one
     assert service.campaign.store.find_task("t0").reason == "confidence of 0.95 reached"
     assert service.status()["finished"] == 4
+    service.run_audit()
+    assert service.forecast()
+    assert "Forecast" in bytes(make_overview(service, "session", "http://x/").body).decode()
 
 
 @pytest.mark.parametrize(

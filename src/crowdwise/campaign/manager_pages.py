@@ -116,6 +116,7 @@ def collect_overview(service: Service, session: str, base: str) -> dict[str, Any
         "states": STATES,
         "stop_note": service.keeper.note,
         "findings": service.findings(),
+        "forecast": service.forecast(),
         "n_gold": sum(task.has_gold for task in list(contents.values())),
         "open_link": f"{service.project.public_url or base.rstrip('/')}/study"
         if service.project.links == "open"

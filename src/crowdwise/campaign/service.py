@@ -6,10 +6,11 @@ import statistics
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from crowdwise.campaign.live_consensus import LiveConsensus
+from crowdwise.campaign.answer_tables import answer_columns, counted_answers
+from crowdwise.campaign.live_consensus import LiveConsensus, read_known
 from crowdwise.campaign.request_limits import RateLimit
 from crowdwise.campaign.stop_keeper import StopKeeper
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.errors import CrowdwiseError, InputError
 
 if TYPE_CHECKING:
     from crowdwise.campaign.running_campaign import Campaign, KnownWorker
@@ -36,6 +37,7 @@ class Service:
         self.keeper = StopKeeper(self)
         self.stopping = False
         self._findings: list[Any] = []
+        self._forecast: list[str] = []
         per_minute = self.project.answers_per_minute
         self.answer_limit = RateLimit(per_minute, max(per_minute, 20))
         self.login_limit = RateLimit(6, 6)
@@ -127,20 +129,29 @@ class Service:
         """What the last audit found."""
         return self._findings
 
+    def forecast(self) -> list[str]:
+        """What the last forecast said, in sentences."""
+        return self._forecast
+
     def run_audit(self) -> None:
-        """Audit the answers so far: who guesses, who copies, what is in doubt. Of classes alone."""
+        """Audit the answers so far (who guesses, who copies, what is in doubt), and forecast what more would bring."""
+        from crowdwise.acquire import plan
         from crowdwise.audit.audit import audit_crowd
-        from crowdwise.campaign.answer_tables import answer_columns, counted_answers
         from crowdwise.labels.read import read_labels
 
         question = self.project.question
         if question.kind != "classes":
             raise InputError(f"The audit is of classes. Export the labels and use crowdwise audit for {question.kind}.")
-        table = answer_columns(counted_answers(self.campaign.store), question).select(["task", "worker", "label"])
+        table = counted_answers(self.campaign.store)
         if table.num_rows < 2:
             raise InputError("There are too few answers for an audit.")
+        columns = answer_columns(table, question).select(["task", "worker", "label"])
+        labels = read_labels(columns, classes=question.classes, kind="labels")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = audit_crowd(read_labels(table, classes=question.classes, kind="labels"), method="dawid-skene")
-        self._findings = list(found.findings)[:50]
+            self._findings = list(audit_crowd(labels, method="dawid-skene").findings)[:50]
+            try:
+                self._forecast = plan(labels, min(self.project.stop.target, 0.999), gold=read_known(table)).sentences()
+            except CrowdwiseError as error:  # too few answers
+                self._forecast = [str(error)]
         self.campaign.changed += 1
