@@ -69,7 +69,8 @@ slots = Table(
     UniqueConstraint("task_id", "worker_id", name="one_slot_for_a_worker"),
     CheckConstraint("state BETWEEN 0 AND 3", name="slot_state"),
     Index("slots_of_worker", "worker_id", "state"),
-    # Of leases alone: an index of every state would tempt PostgreSQL to find the slots of a task by their state.
+    # One for each state that is looked for: an index by state would tempt PostgreSQL to find a task's slots by it.
+    Index("slots_free", "task_id", sqlite_where=text("state = 0"), postgresql_where=text("state = 0")),
     Index("slots_leased", "expires", sqlite_where=text("state = 1"), postgresql_where=text("state = 1")),
 )
 

@@ -49,7 +49,8 @@ def upgrade() -> None:
         sa.CheckConstraint("state BETWEEN 0 AND 3", name="slot_state"),
     )
     op.create_index("slots_of_worker", "slots", ["worker_id", "state"])
-    leased = sa.text("state = 1")
+    free, leased = sa.text("state = 0"), sa.text("state = 1")
+    op.create_index("slots_free", "slots", ["task_id"], sqlite_where=free, postgresql_where=free)
     op.create_index("slots_leased", "slots", ["expires"], sqlite_where=leased, postgresql_where=leased)
     op.create_table(
         "answers",
