@@ -19,7 +19,7 @@ def draw_rate(times: Sequence[float], now: float) -> Markup:
     """Answers that had come by each moment."""
     if len(times) < 2:
         return _say("The first answers will be drawn here.")
-    begin, end = times[0], max(now, times[-1], times[0] + 60)
+    begin, end = times[0], max(now, times[-1], times[0] + 1)
     step = max(len(times) // 200, 1)
     places = [(LEFT + (WIDTH - LEFT - 8) * (each - begin) / (end - begin), number + 1)
               for number, each in enumerate(times) if number % step == 0 or number == len(times) - 1]  # fmt: skip

@@ -36,11 +36,22 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters["percent"] = lambda share: "–" if share is None else f"{share:.0%}"
+    environment.filters["percent"] = _format_percent
     environment.filters["number"] = lambda value: "–" if value is None else f"{value:,.0f}"
     environment.filters["moment"] = lambda seconds: time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
     environment.filters["short"] = lambda text: text if len(text) <= 160 else f"{text[:159]}…"
     return environment
+
+
+def _format_percent(share: float | None) -> str:
+    """A share in whole percent; 100% only where that is so.
+
+    >>> _format_percent(0.123), _format_percent(0.997), _format_percent(None)
+    ('12%', '>99%', '–')
+    """
+    if share is None:
+        return "–"
+    return ">99%" if 0.99 < share < 1 else f"{share:.0%}"
 
 
 def render(name: str, service: Service, code: int = 200, /, **values: Any) -> HTMLResponse:
