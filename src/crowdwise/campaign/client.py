@@ -84,8 +84,7 @@ class Client:
         content = body.model_dump(exclude_none=True) if isinstance(body, BaseModel) else body
         for attempt in range(self._tries):
             try:
-                reply = self._http.request(method, path, json=content, **more) if content is not None else (
-                    self._http.request(method, path, **more))  # fmt: skip
+                reply = self._http.request(method, path, json=content, **more)
             except httpx.TransportError:
                 if attempt == self._tries - 1:
                     raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -119,11 +118,6 @@ class Service:
                 "seconds": seen.seconds if seen else None,
             })  # fmt: skip
         return sorted(rows, key=lambda row: (-row["n_answers"], row["worker"]))
-
-    def median_seconds(self) -> float | None:
-        """Median over workers of the seconds that an answer takes."""
-        found = [each.seconds for each in self.consensus.snapshot().workers.values() if each.seconds is not None]
-        return statistics.median(found) if found else None
 
     def findings(self) -> list[Any]:
         """What the last audit found."""

@@ -217,22 +217,10 @@ class Store:
 
     # ---- workers ------------------------------------------------------------------------------------------
 
-    def enter_worker(self, name: str, details: dict[str, str] | None = None) -> sa.Row[Any]:
-        """The worker of this name, added if new."""
-        with self.write() as connection:
-            values = {"name": name, "details": json.dumps(details or {}), "created": self.clock.now()}
-            connection.execute(self.insert(db.workers).values(values).on_conflict_do_nothing())
-            return connection.execute(sa.select(db.workers).where(db.workers.c.name == name)).one()
-
     def find_worker(self, name: str) -> sa.Row[Any] | None:
         """The row of a worker, by name."""
         with self.read() as connection:
             return connection.execute(sa.select(db.workers).where(db.workers.c.name == name)).first()
-
-    def list_workers(self) -> list[sa.Row[Any]]:
-        """Every worker, in the order in which they came."""
-        with self.read() as connection:
-            return list(connection.execute(sa.select(db.workers).order_by(db.workers.c.id)))
 
     # ---- settings, sessions, the log of actions -----------------------------------------------------------
 
