@@ -232,10 +232,14 @@ def _play_campaign(place: Path) -> str:
     import tempfile
     from pathlib import Path as LocalPath
 
+    from crowdwise.campaign.installed_packages import check_installed as check_campaign
+
     try:
-        from crowdwise.campaign.simulated_campaign import play_campaign
+        check_campaign()
     except InputError as error:  # fastapi or the like is not installed
         return str(error)
+    from crowdwise.campaign.simulated_campaign import play_campaign
+
     with tempfile.TemporaryDirectory() as folder:
         played = play_campaign(LocalPath(folder))
     output_files.write_text(played.page, place / CAMPAIGN)

@@ -24,8 +24,10 @@ def serve(
     log_requests: Annotated[bool, typer.Option("--log-requests", help="Log every request.")] = False,
 ) -> None:
     """Serve a campaign: a page for workers, a page for the manager, and an API."""
+    from crowdwise.campaign.installed_packages import check_installed
     from crowdwise.campaign.project import read_project
 
+    check_installed()
     described = read_project(project)
     if check:
         from crowdwise.campaign.check_project import check_project
