@@ -166,7 +166,7 @@ def main() -> None:
     parser.add_argument("--restarts", type=int, default=0, help="restarts of PostgreSQL in between")
     parser.add_argument("--servers", type=int, default=1, help="servers on one database (PostgreSQL)")
     parser.add_argument("--workers", type=int, default=40)
-    parser.add_argument("--tasks", type=int, default=20_000)
+    parser.add_argument("--tasks", type=int, default=40_000)
     parser.add_argument("--pause", type=float, default=3.0, help="longest seconds between a start and the next kill")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--port", type=int, default=8865)

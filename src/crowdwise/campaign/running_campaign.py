@@ -243,8 +243,17 @@ class Campaign:
     def read_link(self, token: str) -> KnownWorker | None:
         """The worker of a personal link; None if it is forged, replaced or of a worker who is gone."""
         found = self.signer.read_link(token)
-        worker = self.workers.get(self.worker_numbers.get(found[0], -1)) if found else None
-        return worker if worker is not None and found is not None and worker.link == found[1] else None
+        if found is None:
+            return None
+        name, number = found
+        worker = self.workers.get(self.worker_numbers.get(name, -1))
+        if worker is None or worker.link < number:  # another server has just made the link
+            row = self.store.find_worker(name)
+            if row is None:
+                return None
+            worker = KnownWorker(row.id, row.name, row.state, row.reason, row.link)
+            self.workers[row.id], self.worker_numbers[name] = worker, row.id
+        return worker if worker.link == number else None
 
     # ---- secrets of the manager ---------------------------------------------------------------------------
 
