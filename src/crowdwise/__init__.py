@@ -33,5 +33,7 @@ _NAMES = {
 _ROOMS = (*_WHOLE, "acquire", "campaign", "datasets", "fitting", "formats", "judges", "metrics", "simulate")
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
-    __name__, _ROOMS, _NAMES | {room: importlib.import_module(f"crowdwise.{room}").__all__ for room in _WHOLE}
+    __name__,
+    (*_ROOMS, "engines"),
+    _NAMES | {room: importlib.import_module(f"crowdwise.{room}").__all__ for room in _WHOLE},
 )

@@ -3,6 +3,7 @@ from . import aggregate as aggregate
 from . import audit as audit
 from . import campaign as campaign
 from . import datasets as datasets
+from . import engines as engines
 from . import evaluate as evaluate
 from . import fitting as fitting
 from . import formats as formats

@@ -73,7 +73,7 @@ def test_engines_agree(method: Method, crowd: CrowdLabels) -> None:
     np.testing.assert_allclose(one.posterior_, other.posterior_, atol=1e-9)
     for name in ("skill", "skill_low", "skill_high"):
         np.testing.assert_allclose(one.workers()[name].to_numpy(), other.workers()[name].to_numpy(), atol=1e-9)
-    with pytest.raises(InputError, match="engine is 'abacus'; it must be one of 'auto', 'numba', 'numpy'"):
+    with pytest.raises(InputError, match=r"engine is 'abacus'; it must be one of 'auto', .*'numba', 'numpy'"):
         method.load()(engine="abacus").fit(crowd)
 
 

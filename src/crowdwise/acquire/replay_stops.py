@@ -1,9 +1,9 @@
 """A real set of labels played as a stream with a stop rule: what was promised, what it cost, and what was right.
 
-Some tasks, drawn at random, are gold: their truth is told, and they get all their labels first, so that the rule can be
-calibrated early. The others come in rounds, one label for each open task, in random order. A share of the tasks that
-could be stopped is labelled on, as a check. The rule is calibrated after each round; a task is open again when the rule
-no longer stops it.
+Some tasks, drawn at random, are gold: their truth is told to the rule, not to the model, and they get all their labels
+first, so that the rule can be calibrated early. The others come in rounds, one label for each open task, in random
+order. A share of the tasks that could be stopped is labelled on, as a check. The rule is calibrated after each round; a
+task is open again when the rule no longer stops it.
 """
 
 from __future__ import annotations
@@ -74,8 +74,7 @@ def replay_stopping(
     told = rng.choice(known, round(gold * known.size), replace=False)
     names = given.tasks.to_pylist()
     classes = given.classes.to_pylist()
-    if told.size:
-        model.set_gold({names[task]: classes[code[task]] for task in told})
+    gold_answers = {names[task]: classes[code[task]] for task in told}
     is_gold = np.isin(np.arange(given.n_tasks), told)
     is_check = ~is_gold & (rng.random(given.n_tasks) < checks)
     shuffled = rng.permutation(given.n_labels)
@@ -91,7 +90,7 @@ def replay_stopping(
         edges = order[given.task_ptr[open_tasks] + bought[open_tasks]]
         model.add_codes(*(column[edges].astype(np.int64) for column in (given.task, given.worker, given.label)))
         bought[open_tasks] += 1
-        rule.calibrate(model, [names[task] for task in np.flatnonzero(is_check)])
+        rule.calibrate(model, gold_answers, [names[task] for task in np.flatnonzero(is_check)])
     stopped = rule.stopped(model)
     scored = stopped & (code >= 0)
     right = model.posteriors.argmax(axis=1)[scored] == code[scored]

@@ -11,15 +11,38 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from crowdwise.engines.protocol import Engine, Prepared, Statistics
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.engine_choice import choose_pass_engine, use_engine
+from crowdwise.labels.read import read_labels
 
 if TYPE_CHECKING:
-    from crowdwise.labels.crowd_labels import CrowdLabels
+    from crowdwise.engines.dask_engine import Dask
+    from crowdwise.engines.stream_engine import Stream
 
-__all__ = ["Engine", "Prepared", "Statistics", "load_engine", "prepare", "use_engine"]
+__all__ = [
+    "Dask",
+    "Engine",
+    "Prepared",
+    "Statistics",
+    "Stream",
+    "load_engine",
+    "prepare",
+    "read_on_engine",
+    "use_engine",
+]
 
 # Layouts live as long as their labels, beside them: labels are saved, copied and pickled without.
-_layouts: WeakKeyDictionary[CrowdLabels, dict[tuple[str, int | None], Any]] = WeakKeyDictionary()
+_layouts: WeakKeyDictionary[CrowdLabels, dict[tuple[Any, int | None], Any]] = WeakKeyDictionary()
+_OBJECTS = {"Stream": "stream_engine", "Dask": "dask_engine"}  # engines with settings of their own, imported when used
+
+
+_READERS = ("stream", "dask")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OBJECTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"crowdwise.engines.{_OBJECTS[name]}"), name)
 
 
 def load_engine(name: str) -> Engine:
@@ -38,9 +61,22 @@ def prepare(labels: CrowdLabels, n_states: int | None = None) -> Prepared:
     n_states
         States of a task's truth, where there are more than classes.
     """
+    if not labels.in_memory:
+        passes: Prepared = labels.passes  # type: ignore[attr-defined]  # of the engine that stored them
+        return passes
     name = choose_pass_engine(labels.n_labels, n_states or labels.n_classes)
-    engine = load_engine(name)
+    engine: Engine = load_engine(name) if isinstance(name, str) else name
     layouts = _layouts.setdefault(labels, {})
     if (name, n_states) not in layouts:
         layouts[name, n_states] = engine.lay_out(labels, n_states)
     return engine.make_passes(layouts[name, n_states])
+
+
+def read_on_engine(source: Any, engine: Any) -> CrowdLabels:
+    """Labels as the engine asked for reads them: into memory, or by those that keep them on the disk, there."""
+    if isinstance(engine, str):
+        engine = load_engine(engine) if engine in _READERS else None
+    if engine is None or not hasattr(engine, "read") or isinstance(source, CrowdLabels):
+        return read_labels(source)
+    found: CrowdLabels = engine.read(source)
+    return found

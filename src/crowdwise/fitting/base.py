@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from crowdwise.engines import prepare, use_engine
+from crowdwise.engines import prepare, read_on_engine, use_engine
+from crowdwise.fitting.checkpoints import keep_checkpoints
 from crowdwise.fitting.content_order import hash_answers
 from crowdwise.fitting.crowd_model import CrowdModel, Fit
 from crowdwise.fitting.estimator_decorator import estimator
@@ -84,9 +85,10 @@ class Aggregator(CrowdModel):
         get the matrix that one M-step finds.
     random_state : int
         Same number, same answer.
-    engine : "auto", "numpy", "numba"
+    engine : "auto", "numpy", "numba", "stream", "dask", engine
         Where passes over the labels run. By default small data run in NumPy, large data in compiled loops; results
-        are the same but for rounding. `crowdwise.use_engine` sets it for many fits at once.
+        are the same but for rounding. `crowdwise.use_engine` sets it for many fits at once. "stream" and "dask", or
+        `engines.Stream(memory="2GB")` and `engines.Dask(client)`, leave the labels on the disk.
 
     Attributes
     ----------
@@ -119,7 +121,7 @@ class Aggregator(CrowdModel):
     plug_in: ClassVar[bool] = False
     numpy_cost: ClassVar[int] = 1
 
-    engine: str = "auto"
+    engine: Any = "auto"
 
     def fit(
         self,
@@ -153,7 +155,7 @@ class Aggregator(CrowdModel):
         -----
         A method that has no use for one of these says so in an error.
         """
-        answers = read_labels(labels)
+        answers = read_on_engine(labels, self.engine)
         if gold is not None and GOLD in self.uses:
             gold = read_truth(gold)
             answers = add_classes_of_truth(gold, answers)
@@ -168,7 +170,7 @@ class Aggregator(CrowdModel):
             uses=self.uses,
         )
         self._check_parameters()
-        with self._use_engine(answers):
+        with self._use_engine(answers), keep_checkpoints(answers, self, known):
             self._fit_labelled(answers, known)
             self._engine_of_fit = choose_engine(answers.n_labels, answers.n_classes)
         self._told = (answers, known) if known.gold.size else None
@@ -280,7 +282,8 @@ class Aggregator(CrowdModel):
 
     def _check_parameters(self) -> None:
         given = self.get_params(deep=False)
-        check_choice("engine", given["engine"], ENGINES)
+        if not hasattr(given["engine"], "lay_out"):
+            check_choice("engine", given["engine"], ENGINES)
         if "max_iter" in given:
             check_count("max_iter", given["max_iter"])
         if "tol" in given:
@@ -360,7 +363,7 @@ class Aggregator(CrowdModel):
     def _posterior_with_prior(self, prior: FloatArray, labels: CrowdLabels) -> FloatArray:
         with np.errstate(divide="ignore"):
             log_prior = np.log(prior)
-        posterior = np.empty((labels.n_tasks, labels.n_classes))
+        posterior = labels.empty_rows(labels.n_classes)
         prepare(labels).e_step(log_prior, self._log_confusion_table(), NO_GOLD, posterior)
         return posterior
 

@@ -27,7 +27,7 @@ from crowdwise.fitting.skill_intervals import (
 )
 from crowdwise.fitting.skill_posterior import beta_moments, sample_skill_beta, subtract_shared_errors
 from crowdwise.fitting.skill_sampler import sample_coin_skill, sample_skill
-from crowdwise.kernels import NO_GOLD, log_rows, vote_shares, worker_answer_sums, worker_sums
+from crowdwise.kernels import NO_GOLD, log_rows, sum_named_class, vote_shares, worker_answer_sums, worker_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -136,7 +136,7 @@ def make_confusion_fit(
 
     Below `few_answers` for a worker and class, the intervals are taken at rows drawn towards the crowd.
     """
-    posterior = np.empty((labels.n_tasks, labels.n_classes))
+    posterior = labels.empty_rows(labels.n_classes)
     last = prepared.e_step(parameters.log_prior, parameters.log_table, known.gold, posterior)
     prior = np.exp(parameters.log_prior)
     confusion = np.exp(parameters.log_table)
@@ -217,7 +217,7 @@ def closed_form_skill_beta(
     prepared = prepare(labels)
     counts = prepared.accumulate(posterior).counts
     if labels.n_labels < few_answers * labels.n_workers * labels.n_classes:
-        posterior = np.empty_like(posterior)
+        posterior = labels.empty_rows(labels.n_classes)
         for _ in range(DRAWS):
             found = prepared.e_step(log_prior, shrink_rows(counts), known.gold, posterior)
             counts = found.counts
@@ -265,13 +265,13 @@ def fit_votes(
         return log_likelihood + log_density(parameters), log_likelihood, fix_log_prior(m_step(found, parameters))
 
     ended = climb(map(fix_log_prior, starts()), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
-    posterior = np.empty((labels.n_tasks, n_classes))
+    posterior = labels.empty_rows(n_classes)
     _, last = e_step(ended.parameters, posterior)
 
     def closed_form_beta() -> FloatArray:
         correct, answers, sure = last.counts.sum(axis=1), given.sum(axis=1), posterior
         if of_accuracies is not None and labels.n_labels < FEW_LABELS * labels.n_workers:
-            sure = np.empty_like(posterior)
+            sure = labels.empty_rows(n_classes)
             drawn = of_accuracies(shrink_accuracies(correct, answers), ended.parameters)
             correct = e_step(drawn, sure)[1].counts.sum(axis=1)
         _, undecided = prepared.posterior_variance(sure)
@@ -308,10 +308,14 @@ def fit_coin_skill(
     accuracies drawn towards the crowd's, so that the skill is a chance to be right and no agreement with the votes.
     """
     prepared, answers = prepare(labels), labels.labels_per_worker.astype(np.float64)
-    winners = (consensus >= consensus.max(axis=1, keepdims=True) - TIE).astype(np.float64)
-    winners /= winners.sum(axis=1, keepdims=True)  # classes that tie are as likely to be right
-    correct = worker_sums(labels, winners[labels.task, labels.label])
-    posterior = np.empty((labels.n_tasks, labels.n_classes))
+
+    def find_winners(scores: FloatArray) -> FloatArray:
+        winners: FloatArray = (scores >= scores.max(axis=1, keepdims=True) - TIE).astype(np.float64)
+        winners /= winners.sum(axis=1, keepdims=True)  # classes that tie are as likely to be right
+        return winners
+
+    correct = sum_named_class(labels, consensus, find_winners)
+    posterior = labels.empty_rows(labels.n_classes)
     for _ in range(DRAWS):
         rate = shrink_accuracies(correct, answers)
         bonus = np.log(rate) - np.log((1 - rate) / max(labels.n_classes - 1, 1))
@@ -345,6 +349,9 @@ def grade_by_posterior(
 
 def starting_vote_counts(labels: CrowdLabels, gold: IntArray) -> Statistics:
     """The counts that a vote model's M-step needs when the posterior is the share of votes."""
+    if not labels.in_memory:
+        found = prepare(labels).count_against_vote_shares(labels.class_shares, gold)
+        return replace(found, counts=np.ascontiguousarray(np.diagonal(found.counts, axis1=1, axis2=2)))
     shares = vote_shares(labels, gold)
     counts = worker_answer_sums(labels, shares[labels.task, labels.label])
     return Statistics(0.0, shares.sum(axis=0), counts)

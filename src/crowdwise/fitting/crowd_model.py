@@ -32,7 +32,15 @@ if TYPE_CHECKING:
     from crowdwise.fitting.skill_posterior import Deferred
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
-__all__ = ["CrowdModel", "Fit", "FittedArray", "ModelNames", "align_labels"]
+__all__ = [
+    "CrowdModel",
+    "Fit",
+    "FittedArray",
+    "ModelNames",
+    "align_labels",
+    "choose_classes",
+    "make_consensus_columns",
+]
 
 TIE = 1e-12  # posteriors closer than this are a tie
 FEWEST_WORKERS = 8  # from which on those who err together can be told from the others
@@ -119,6 +127,27 @@ class FittedArray:
         return found
 
 
+def make_consensus_columns(
+    posterior: FloatArray, chosen: IntArray, names: ModelNames, labels_per_task: IntArray
+) -> dict[str, Any]:
+    """The columns task, label, confidence, n_labels and entropy, of tasks with this posterior and these choices."""
+    plogp = np.where(posterior > 0, posterior * np.log(np.maximum(posterior, 1e-300)), 0.0)
+    return {
+        "task": names.tasks,
+        "label": names.classes.take(pa.array(chosen)),
+        "confidence": posterior[np.arange(chosen.size), chosen],
+        "n_labels": labels_per_task,
+        "entropy": np.where(plogp.sum(axis=1) < -NEGLIGIBLE, -plogp.sum(axis=1), 0.0),
+    }
+
+
+def choose_classes(posterior: FloatArray, label_shares: FloatArray) -> IntArray:
+    """Position of the highest posterior; a tie goes to the class more common in the labels, then the first."""
+    tied = posterior >= posterior.max(axis=1, keepdims=True) - TIE
+    chosen: IntArray = np.where(tied, label_shares, -1.0).argmax(axis=1)
+    return chosen
+
+
 def align_labels(labels: CrowdLabels, workers: pa.Array, classes: pa.Array) -> CrowdLabels:
     """New labels in the classes and workers that a model knows, strangers as one worker after the last."""
     code = positions(labels.classes, classes)
@@ -184,18 +213,20 @@ class CrowdModel(Estimator):
     def consensus(self) -> Any:
         """Table of task, label, confidence, n_labels and entropy (in nats), in the kind that came in."""
         self._check_fitted()
-        chosen = self._decide(self.posterior_)
-        plogp = np.where(self.posterior_ > 0, self.posterior_ * np.log(np.maximum(self.posterior_, 1e-300)), 0.0)
-        columns: dict[str, Any] = {
-            "task": self._names.tasks,
-            "label": self._names.classes.take(pa.array(chosen)),
-            "confidence": self.posterior_[np.arange(chosen.size), chosen],
-            "n_labels": self.labels_per_task_,
-            "entropy": np.where(plogp.sum(axis=1) < -NEGLIGIBLE, -plogp.sum(axis=1), 0.0),
-        }
+        return native_table(self.consensus_columns(slice(0, self.posterior_.shape[0])), self.kind_)
+
+    def consensus_columns(self, tasks: slice) -> dict[str, Any]:
+        """The columns of `consensus()`, of some tasks."""
+        posterior = np.asarray(self.posterior_[tasks])
+        columns = make_consensus_columns(
+            posterior,
+            self._decide(posterior),
+            ModelNames(self._names.tasks[tasks.start : tasks.stop], self._names.workers, self._names.classes),
+            self.labels_per_task_[tasks],
+        )
         # What is not a number is not known: a null, as tables say it.
-        own = {name: pa.array(values, from_pandas=True) for name, values in self.task_columns_.items()}
-        return native_table(columns | own, self.kind_)
+        own = {name: pa.array(values[tasks], from_pandas=True) for name, values in self.task_columns_.items()}
+        return columns | own
 
     def workers(self, level: float = 0.9) -> Any:
         """Table of worker, n_labels, skill and its interval, and what the method adds.
@@ -342,8 +373,7 @@ class CrowdModel(Estimator):
 
         It is here alone, where labels do not tell classes apart, that a result depends on the order of the classes.
         """
-        chosen: IntArray = np.where(self._find_ties(posterior), self.label_shares_, -1.0).argmax(axis=1)
-        return chosen
+        return choose_classes(posterior, self.label_shares_)
 
     @staticmethod
     def _find_ties(posterior: FloatArray) -> BoolArray:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
+from crowdwise.fitting.checkpoints import open_checkpoint
 from crowdwise.fitting.progress_bar import show_progress
 
 if TYPE_CHECKING:
@@ -115,6 +116,10 @@ def _climb_once(
 ) -> Climb[P]:
     values: list[float] = []
     likelihoods: list[float] = []
+    checkpoint = open_checkpoint()
+    resumed = checkpoint.load(parameters) if checkpoint is not None else None
+    if resumed is not None:
+        parameters, values, likelihoods = resumed
     while True:
         value, likelihood, following = step(parameters)
         values.append(value)
@@ -124,3 +129,5 @@ def _climb_once(
         if converged or len(values) == max_iter:
             return Climb(parameters, np.array(values), np.array(likelihoods), converged)
         parameters = following
+        if checkpoint is not None:
+            checkpoint.save(parameters, values, likelihoods)

@@ -110,7 +110,7 @@ def posterior_from_scores(labels: CrowdLabels, prior: FloatArray, weights: Float
     """Posterior (N, K): the soft-max of log prior + Σ weight · coded answer, weights (M, K) [worker, truth]."""
     with np.errstate(divide="ignore"):
         log_prior = np.log(prior)
-    posterior = np.empty((labels.n_tasks, labels.n_classes))
+    posterior = labels.empty_rows(labels.n_classes)
     prepare(labels).e_step(log_prior, log_odds_table(weights), NO_GOLD, posterior)
     return posterior
 

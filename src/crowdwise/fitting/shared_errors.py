@@ -79,10 +79,12 @@ def estimate_shared_error_loss(labels: CrowdLabels, posterior: FloatArray, gold:
     told = labels.labels_per_task > 0
     if not told.all():
         labels, posterior, gold = labels.keep_tasks(told), posterior[told], gold[told] if gold.size else gold
-    pooled = pool_opinions(labels, posterior, gold)
-    lost = (posterior - pooled)[labels.task, labels.label]
-    shift = worker_sums(labels, lost) / np.maximum(labels.labels_per_worker, 1)
-    shift = np.maximum(shift, 0)
+    opinions, prior = collect_opinions(labels, posterior)
+    lost = np.zeros(labels.n_workers)
+    for tasks, part in labels.iterate_parts():
+        pooled = pool_opinions(part, posterior[tasks], gold[tasks], opinions, prior)
+        lost += worker_sums(part, (posterior[tasks] - pooled)[part.task, part.label])
+    shift = np.maximum(lost / np.maximum(labels.labels_per_worker, 1), 0)
     if not has_enough_labels_per_task(labels.labels_per_task):
         return SharedErrorLoss(1.0, shift)
     log_odds = 0.0  # before the labels are seen, either is as likely
@@ -104,11 +106,14 @@ def _subsample_tasks(
     step = -(-labels.n_labels // MOST_LABELS)
     if step <= 1:
         return labels, posterior, gold
-    kept = labels.task % step == 0
+    codes: list[list[IntArray]] = [[], [], []]
+    for tasks, part in labels.iterate_parts():
+        task = part.task + tasks.start
+        kept = task % step == 0
+        for column, values in zip(codes, (task[kept] // step, part.worker[kept], part.label[kept]), strict=True):
+            column.append(values)
     few = CrowdLabels.from_codes(
-        labels.task[kept] // step,
-        labels.worker[kept],
-        labels.label[kept],
+        *map(np.concatenate, codes),
         tasks=posterior[::step].shape[0],
         workers=labels.n_workers,
         classes=labels.n_classes,
@@ -117,11 +122,18 @@ def _subsample_tasks(
     return few, np.ascontiguousarray(posterior[::step]), gold[::step]
 
 
-def pool_opinions(labels: CrowdLabels, posterior: FloatArray, gold: IntArray) -> FloatArray:
-    """The posterior (N, K) mixed with the mean of what each label of a task says alone; known truths stay."""
-    prior = np.maximum(posterior.mean(axis=0), SMALLEST)
+def collect_opinions(labels: CrowdLabels, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """What a label of each worker says of the truth by itself (M, K, K) [worker, truth, label], and the prior (K,)."""
+    prior = np.maximum(np.asarray(posterior.mean(axis=0)), SMALLEST)
     opinions = np.exp(shrink_rows(prepare(labels).accumulate(posterior).counts)) * prior[:, None]
     opinions /= np.maximum(opinions.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    return opinions, prior
+
+
+def pool_opinions(
+    labels: CrowdLabels, posterior: FloatArray, gold: IntArray, opinions: FloatArray, prior: FloatArray
+) -> FloatArray:
+    """The posterior (N, K) mixed with the mean of what each label of a task says alone; known truths stay."""
     pooled: FloatArray = (1 - ALLOWANCE) * posterior + ALLOWANCE * mean_opinions(labels, opinions, prior)
     if gold.size:
         pooled[gold >= 0] = posterior[gold >= 0]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betaincinv
 
-from crowdwise.kernels import worker_sums
+from crowdwise.kernels import sum_named_class
 
 if TYPE_CHECKING:
     from crowdwise.labels.crowd_labels import CrowdLabels
@@ -206,6 +206,6 @@ def _shrink(correct: FloatArray, total: FloatArray, answers: float) -> FloatArra
 
 def mean_vote_agreement(labels: CrowdLabels, posterior: FloatArray) -> FloatArray:
     """Mean share of a vote (N, K) that stands behind each worker's labels (M,), the worker's own vote included."""
-    agreed = worker_sums(labels, posterior[labels.task, labels.label])
+    agreed = sum_named_class(labels, posterior)
     share: FloatArray = agreed / np.maximum(labels.labels_per_worker, 1)
     return share

@@ -135,7 +135,7 @@ def maximise_evidence_bound(
     ended = climb(starts, step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
     log_prior, _ = prior_of(ended.parameters.tasks)
     table, _ = expected_logs(ended.parameters.rows, rows_prior)
-    posterior = np.empty((labels.n_tasks, log_prior.size))
+    posterior = labels.empty_rows(log_prior.size)
     return ended, posterior, prepared.e_step(log_prior, table, gold, posterior)
 
 
@@ -168,7 +168,7 @@ def predict_new(labels: CrowdLabels, log_prior: FloatArray, log_table: FloatArra
 
     Labels are aligned with the model; strangers are the worker after the last, the last of the table.
     """
-    posterior = np.empty((labels.n_tasks, log_prior.size))
+    posterior = labels.empty_rows(log_prior.size)
     prepare(labels, log_prior.size).e_step(log_prior, log_table, NO_GOLD, posterior)
     return posterior
 

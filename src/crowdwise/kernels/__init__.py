@@ -4,7 +4,7 @@ from crowdwise.kernels.chains import ChainStatistics, chain_pass
 from crowdwise.kernels.confusion_rows import NO_GOLD, draw_gammas, log_rows
 from crowdwise.kernels.dirichlet import expected_logs
 from crowdwise.kernels.grouped_sums import TruthPrior
-from crowdwise.kernels.label_sums import outer_sums, worker_answer_sums, worker_sums
+from crowdwise.kernels.label_sums import outer_sums, sum_named_class, worker_answer_sums, worker_sums
 from crowdwise.kernels.markov_field import mean_field_pass
 from crowdwise.kernels.max_margin_votes import sum_votes_and_logs
 from crowdwise.kernels.messages import Messages, NodeSets, task_messages, worker_messages
@@ -32,6 +32,7 @@ __all__ = [
     "pair_agreements",
     "pair_counts",
     "pair_e_step",
+    "sum_named_class",
     "sum_votes_and_logs",
     "task_messages",
     "triple_counts",

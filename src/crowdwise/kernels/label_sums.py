@@ -9,12 +9,14 @@ import numpy as np
 from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["outer_sums", "worker_answer_sums", "worker_sums"]
+__all__ = ["outer_sums", "sum_named_class", "worker_answer_sums", "worker_sums"]
 
 
 def worker_sums(labels: CrowdLabels, values: npt.NDArray[Any]) -> FloatArray:
@@ -23,8 +25,27 @@ def worker_sums(labels: CrowdLabels, values: npt.NDArray[Any]) -> FloatArray:
     return sums
 
 
+def sum_named_class(
+    labels: CrowdLabels, rows: FloatArray, change: Callable[[FloatArray], FloatArray] | None = None
+) -> FloatArray:
+    """Σ over each worker's labels of what `rows` (N, K) say of the class that the label names, (M,).
+
+    Parameters
+    ----------
+    change
+        What to make of rows first, part by part where labels are on the disk.
+    """
+    sums = np.zeros(labels.n_workers)
+    for tasks, part in labels.iterate_parts():
+        values = rows[tasks] if change is None else change(rows[tasks])
+        sums += worker_sums(part, values[part.task, part.label])
+    return sums
+
+
 def worker_answer_sums(labels: CrowdLabels, values: npt.NDArray[Any] | None = None) -> FloatArray:
     """Σ of `values` (S,), or the number of labels, for each worker and label given, (M, K)."""
+    if values is None:
+        return labels.count_answers()
     cells = labels.worker.astype(np.int64) * labels.n_classes + labels.label
     sums = np.bincount(cells, weights=values, minlength=labels.n_workers * labels.n_classes)
     return sums.reshape(labels.n_workers, labels.n_classes).astype(np.float64)

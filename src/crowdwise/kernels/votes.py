@@ -21,6 +21,11 @@ def vote_shares(labels: CrowdLabels, gold: IntArray, weights: FloatArray | None 
 
     Where no vote has weight, the shares of all labels; where the truth is known, the truth.
     """
+    if not labels.in_memory:
+        found = labels.empty_rows(labels.n_classes)
+        for tasks, part in labels.iterate_parts():
+            found[tasks] = vote_shares(part, gold[tasks], weights)
+        return found
     if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
         return _vote_shares(labels, gold, weights)
     from crowdwise.kernels.compiled.votes import share_votes

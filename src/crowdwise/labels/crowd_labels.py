@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ from crowdwise.labels.types import TableKind
 from crowdwise.labels.vocabulary import as_vocabulary, positions, union
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from crowdwise.labels.describe import Description
     from crowdwise.labels.sklearn_rows import LabelRows
@@ -81,6 +81,7 @@ class CrowdLabels:
     workers: pa.Array
     classes: pa.Array
     kind: TableKind = field(default="pyarrow")
+    in_memory: ClassVar[bool] = True
 
     # ---- making one -------------------------------------------------------------------------------------
 
@@ -284,6 +285,20 @@ class CrowdLabels:
     def class_shares(self) -> FloatArray:
         """Share of all answers that each class has."""
         return _lock(np.bincount(self.label, minlength=self.n_classes) / max(self.n_labels, 1))
+
+    def count_answers(self) -> FloatArray:
+        """Number of labels of each worker, by label given (M, K)."""
+        cells = self.worker.astype(np.int64) * self.n_classes + self.label
+        counts = np.bincount(cells, minlength=self.n_workers * self.n_classes)
+        return counts.reshape(self.n_workers, self.n_classes).astype(np.float64)
+
+    def iterate_parts(self) -> Iterator[tuple[slice, CrowdLabels]]:
+        """Parts of the tasks with their labels in memory: here all at once; several where labels are on the disk."""
+        yield slice(0, self.n_tasks), self
+
+    def empty_rows(self, n_states: int) -> FloatArray:
+        """Rows (N, S) to fill, in memory or where the labels are."""
+        return np.empty((self.n_tasks, n_states))
 
     def vote_counts(self) -> IntArray:
         """Answers for each class, tasks × classes."""

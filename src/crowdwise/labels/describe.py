@@ -52,6 +52,13 @@ class Spread:
         return f"{self.mean:.1f} on average, median {self.median:g}, from {self.min:,} to {self.max:,}"
 
 
+# Of labels on the disk, which are read part by part.
+NOT_LOOKED_FOR = (
+    "Not looked for in labels on the disk: groups with no worker in common, tasks with a single label, names that are "
+    "probably one."
+)
+
+
 @dataclass(frozen=True)
 class Description:
     """Sizes, agreement, class shares and warnings of a set of labels; `print` it, or take `to_dict()`.
@@ -114,8 +121,11 @@ class Description:
 def describe(labels: CrowdLabels) -> Description:
     """Describe labels in time linear in their number, and say what looks wrong."""
     per_task, per_worker = labels.labels_per_task, labels.labels_per_worker
-    pairs, agreeing = _count_agreeing_pairs(labels)
-    repeated = find_repeated_edges(labels.task_ptr, labels.worker, labels.n_workers)[0].size
+    pairs = agreeing = repeated = 0
+    for _, part in labels.iterate_parts():
+        compared, alike = _count_agreeing_pairs(part)
+        pairs, agreeing = pairs + compared, agreeing + alike
+        repeated += find_repeated_edges(part.task_ptr, part.worker, part.n_workers)[0].size
     shares = dict(zip(labels.classes.to_pylist(), labels.class_shares.tolist(), strict=True))
     return Description(
         n_labels=labels.n_labels,
@@ -134,7 +144,9 @@ def describe(labels: CrowdLabels) -> Description:
             *_worker_warnings(labels),
             *_class_warnings(labels),
             *_name_warnings(labels),
-        ],
+        ]
+        if labels.in_memory
+        else [*_worker_warnings(labels), NOT_LOOKED_FOR],
     )
 
 
@@ -208,11 +220,7 @@ def _worker_warnings(labels: CrowdLabels) -> Iterator[str]:
         yield f"Worker {quote(labels.workers[top].as_py())} gave {share:.0%} of all labels."
     if labels.n_workers == 1:
         yield "There is a single worker: nobody to compare with."
-    lowest = np.full(labels.n_workers, labels.n_classes, np.int64)
-    highest = np.full(labels.n_workers, -1, np.int64)
-    np.minimum.at(lowest, labels.worker, labels.label)
-    np.maximum.at(highest, labels.worker, labels.label)
-    constant = (lowest == highest) & (per_worker >= ENOUGH)
+    constant = ((labels.count_answers() > 0).sum(axis=1) == 1) & (per_worker >= ENOUGH)
     if constant.any():
         yield (
             f"{format_count(int(constant.sum()), 'worker')} always gave the same answer in {ENOUGH} or more: "

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crowdwise.labels.errors import InputError, is_one_of, quote
 
@@ -33,20 +33,23 @@ ENGINES = ("auto", *(each.name.removesuffix("_engine") for each in _FOUND if eac
 SMALL = 2**18
 # Labels × classes from which a GPU runs the passes: below, the processor is done before PyTorch and Triton are loaded.
 LARGE = 10**9
-_asked: ContextVar[str | None] = ContextVar("engine", default=None)
+LOOPS = ("auto", "numba", "numpy")  # engines that run every loop over labels; the others run passes alone
+_asked: ContextVar[Any] = ContextVar("engine", default=None)
 
 
-def check_engine_name(name: str) -> str:
-    """The name of an engine, or an error that lists them."""
-    if not is_one_of(name, ENGINES):
+def check_engine_name(name: Any) -> Any:
+    """The name of an engine, or an engine itself, or an error that lists them."""
+    if not hasattr(name, "lay_out") and not is_one_of(name, ENGINES):
         raise InputError(f"There is no engine {quote(name)}. There are: {', '.join(ENGINES)}.")
     return name
 
 
 def choose_engine(n_labels: int, n_classes: int) -> str:
     """`numpy` or `numba`: the one asked for by `use_engine` or CROWDWISE_ENGINE, else by the size of the data."""
-    asked = _asked_engine()
-    if asked == "numpy" or (asked != "numba" and n_labels * n_classes <= SMALL):
+    asked = _engine_asked_for()
+    if asked not in LOOPS:
+        asked = "auto"
+    if asked == "numpy" or (asked == "auto" and n_labels * n_classes <= SMALL):
         return "numpy"
     fault = find_compiler_fault()
     if fault and asked == "numba":
@@ -57,9 +60,9 @@ def choose_engine(n_labels: int, n_classes: int) -> str:
     return "numpy" if fault else "numba"
 
 
-def choose_pass_engine(n_labels: int, n_classes: int) -> str:
-    """The engine of the passes: that of other loops, or the GPU where it was asked for or pays."""
-    asked = _asked_engine()
+def choose_pass_engine(n_labels: int, n_classes: int) -> Any:
+    """The engine of passes over labels, by name or itself: the one asked for, a GPU where it pays, else as loops."""
+    asked = _engine_asked_for()
     if asked == "cuda" or (asked == "auto" and n_labels * n_classes >= LARGE and has_gpu_driver()):
         fault = find_gpu_fault()
         if not fault:
@@ -67,10 +70,11 @@ def choose_pass_engine(n_labels: int, n_classes: int) -> str:
         if asked == "cuda":
             message = f"The engine 'cuda' cannot run here ({fault}): the processor runs instead."
             warnings.warn(message, RuntimeWarning, stacklevel=3)
-    return choose_engine(n_labels, n_classes)
+        return choose_engine(n_labels, n_classes)
+    return choose_engine(n_labels, n_classes) if asked in LOOPS else asked
 
 
-def _asked_engine() -> str:
+def _engine_asked_for() -> Any:
     return _asked.get() or check_engine_name(os.environ.get("CROWDWISE_ENGINE") or "auto")
 
 
@@ -106,8 +110,8 @@ def find_compiler_fault() -> str:
 
 
 @contextmanager
-def use_engine(name: str | None) -> Iterator[None]:
-    """Run what follows on this engine; None changes nothing."""
+def use_engine(name: Any) -> Iterator[None]:
+    """Run what follows on this engine, by name or itself (`engines.Stream(…)`); None changes nothing."""
     token = _asked.set(_asked.get() if name is None else check_engine_name(name))
     try:
         yield

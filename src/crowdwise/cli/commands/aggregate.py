@@ -24,6 +24,7 @@ from crowdwise.cli.fitted_model_output import (
 )
 from crowdwise.cli.label_files import LabelFiles, announce_compilation, read_files, read_task_items, split_names
 from crowdwise.cli.options import ColumnOptions, ConsensusOptions, Json, Labels, build_option_arguments, make_option
+from crowdwise.cli.stored_labels import STORING_ENGINES, StoreOptions, aggregate_stored
 from crowdwise.cli.terminal_names import escape_unprintable, quote_command
 from crowdwise.cli.write_back import find_written_format, write_consensus_back
 from crowdwise.labels.errors import InputError, listing, quote
@@ -118,6 +119,7 @@ def aggregate(
     ] = None,
     json: Json = False,
     columns: ColumnOptions,
+    store: StoreOptions,
 ) -> None:
     """Find the consensus and portray the workers."""
     from crowdwise.labels.engine_choice import use_engine
@@ -140,6 +142,11 @@ def aggregate(
         if place is not None:
             output_files.refuse_name_of_result(options.write_back, "--write-back", place, (*results, "model"))
     files = LabelFiles(labels, columns)
+    if options.engine in STORING_ENGINES:
+        if out == "-":
+            raise InputError("--out - takes labels in memory. Give the name of a folder.")
+        aggregate_stored(files, options, store, place=place, json=json)
+        return
 
     def print_for_programs(result: Any) -> bool:
         if json:

@@ -16,6 +16,7 @@ from crowdwise.cli.kind_audit import print_audit_of_kind
 from crowdwise.cli.label_files import LabelFiles, read_timed_files
 from crowdwise.cli.options import AuditOptions, Json, Labels, TimedColumnOptions
 from crowdwise.cli.run_audit_command import run_audit
+from crowdwise.cli.stored_labels import STORING_ENGINES, StoreOptions, audit_stored
 from crowdwise.cli.terminal_names import display_name, escape_unprintable, quote_command
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.source_location import format_count
@@ -53,6 +54,7 @@ def audit(
     ] = None,
     json: Json = False,
     columns: TimedColumnOptions,
+    store: StoreOptions,
 ) -> None:
     """Say who guesses, who copies and who says the opposite, how sure that is, and what to do about it."""
     from crowdwise.audit.pruning import prune
@@ -63,6 +65,11 @@ def audit(
         if json and prune_to == "-":
             raise InputError("--json and --prune-to - would both go to standard output. Write the labels to a file.")
     files = LabelFiles(labels, columns)
+    if options.engine in STORING_ENGINES:
+        if prune_to is not None or any(each is not None for each in options.files if each != options.gold):
+            raise InputError("Of labels on the disk there is a reduced audit, which takes --gold alone.")
+        audit_stored(files, options, store, json=json)
+        return
     with use_engine(options.engine):
         timed = read_labels_or_answers(files, read_timed_files)
         if isinstance(timed, KindAnswers):

@@ -11,7 +11,8 @@ from crowdwise.cli import console_tables, kind_output, output_files
 from crowdwise.cli.answer_files import find_kind_of_files
 from crowdwise.cli.export_output import export_facts, print_export
 from crowdwise.cli.label_files import LabelFiles, collect_warnings, describe_files
-from crowdwise.cli.options import ColumnOptions, Duplicates, Json, Labels, OnDuplicate
+from crowdwise.cli.options import ColumnOptions, Duplicates, Engine, Json, Labels, OnDuplicate
+from crowdwise.cli.stored_labels import STORING_ENGINES, StoreOptions, describe_stored
 from crowdwise.cli.terminal_names import quote_command
 from crowdwise.labels.errors import InputWarning
 
@@ -29,9 +30,18 @@ class DescribedColumns(ColumnOptions):
     on_duplicate: Duplicates = OnDuplicate.all
 
 
-def describe(labels: Labels, *, json: Json = False, columns: DescribedColumns) -> None:
+def describe(
+    labels: Labels, *, json: Json = False, columns: DescribedColumns, engine: Engine = None, store: StoreOptions
+) -> None:
     """Say what labels look like before any model, and what seems wrong."""
     files = LabelFiles(labels, columns)
+    if engine in STORING_ENGINES:
+        described = describe_stored(files, engine, store)
+        if json:
+            output_files.print_json(described.to_dict())
+        else:
+            _print_page(described, files)
+        return
     export, notes = collect_warnings(InputWarning, lambda: files.export)
     facts = {} if export is None else {"export": export_facts(export)}
     if export is not None and not json:

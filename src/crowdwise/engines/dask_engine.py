@@ -1,0 +1,332 @@
+"""Labels on a cluster: each part is a task that reads its own file, whichever worker runs it, as often as need be.
+
+Nothing is scattered: a worker that is lost takes nothing with it that cannot be read or computed again. Parameters of
+an iteration are one file, which every worker maps; what parts add is added in a tree that the number of parts alone
+decides. The result has therefore the same bits for any number of workers, and after any of them was lost.
+The folder (`scratch`) must be seen by all workers under the same name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+import uuid
+import weakref
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from crowdwise.engines.external_sort import same_source
+from crowdwise.engines.label_store import (
+    LabelStore,
+    count_part_labels,
+    fingerprint_files,
+    finish_store,
+    say_disk_errors,
+)
+from crowdwise.engines.part_passes import PartPasses, PassJob, add_results, run_part
+from crowdwise.engines.partition_files import find_names, join_names, join_part, list_pieces, split_piece
+from crowdwise.engines.protocol import Statistics
+from crowdwise.engines.stored_labels import StoredLabels
+from crowdwise.engines.stream_engine import make_scratch, store_labels
+from crowdwise.kernels.threads import use_threads
+from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.several_files import expand_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from crowdwise.labels.crowd_labels import CrowdLabels
+
+__all__ = ["ENGINE", "Dask"]
+
+WAY = 2  # results that are added at a time; a tree of twos keeps the rounding of sums small
+_passes = itertools.count()
+
+
+class Dask:
+    """Passes on a Dask cluster: `DawidSkene(engine=Dask(client, scratch="/shared/x")).fit("days/*.parquet")`.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        The cluster; that of the program (`distributed.default_client`) where it is left out, and this process where
+        there is none.
+    scratch
+        Folder that all workers see, for the labels by parts, the posterior and checkpoints. It is kept, so that a fit
+        that was stopped goes on; without one, a folder here that is removed in the end.
+    part_labels
+        Most labels of a part, about; by default as the size of the crowd suggests.
+    """
+
+    def __init__(self, client: Any = None, scratch: str | Path | None = None, part_labels: int | None = None) -> None:
+        self.client, self.scratch, self.part_labels = client, scratch, part_labels
+
+    def __repr__(self) -> str:
+        return f"Dask(scratch={None if self.scratch is None else str(self.scratch)!r})"
+
+    def __deepcopy__(self, _: Any) -> Dask:
+        return self  # a client is one
+
+    def read(self, source: Any, **options: Any) -> StoredLabels:
+        """Cut Parquet files by task into parts, on the workers; see `read_labels` for the options."""
+        from crowdwise.labels.crowd_labels import CrowdLabels
+
+        if isinstance(source, StoredLabels):
+            return source
+        folder = make_scratch(self.scratch).absolute()
+        if isinstance(source, CrowdLabels):
+            store = store_labels(source, folder, self.part_labels)
+        else:
+            store = self._cut_files(source, folder, **options)
+        labels = StoredLabels(store, self.make_passes)
+        if self.scratch is None:
+            weakref.finalize(labels, shutil.rmtree, folder, ignore_errors=True)
+        return labels
+
+    def lay_out(self, labels: CrowdLabels, n_states: int | None) -> LabelStore:  # noqa: ARG002
+        """The labels in the parts of a store."""
+        folder = make_scratch(None)
+        store = store_labels(labels, folder, self.part_labels)
+        weakref.finalize(store, shutil.rmtree, folder, ignore_errors=True)
+        return store
+
+    def make_passes(self, layout: LabelStore) -> PartPasses:
+        """Passes over the parts, on the cluster."""
+        return PartPasses(layout, self._run)
+
+    # ---- reading ------------------------------------------------------------------------------------------------
+
+    def _cut_files(
+        self,
+        source: Any,
+        folder: Path,
+        *,
+        task: str | None = None,
+        worker: str | None = None,
+        label: str | None = None,
+        classes: Sequence[Any] | None = None,
+        on_duplicate: str = "error",
+        **_: Any,
+    ) -> LabelStore:
+        given = source if isinstance(source, list | tuple) else [source]
+        local = expand_paths([each for each in given if "://" not in str(each)])
+        paths = [str(Path(each).absolute()) for each in local] + [str(each) for each in given if "://" in str(each)]
+        if on_duplicate not in ("error", "all"):
+            raise InputError(f"on_duplicate is {quote(on_duplicate)}; labels on the disk take 'error' or 'all'.")
+        made_of = {
+            "files": fingerprint_files(local),
+            "addresses": paths[len(local) :],
+            "columns": [task, worker, label],
+            "classes": None if classes is None else [str(each) for each in classes],
+            "on_duplicate": on_duplicate,
+            "part_labels": self.part_labels,
+        }
+        if same_source(folder, made_of):
+            return LabelStore(folder)
+        pieces = [piece for path in paths for piece in list_pieces(path, (task, worker, label))]
+        met = self.map(find_names, [(piece,) for piece in pieces])
+        n_labels = sum(each[2] for each in met)
+        if not n_labels:
+            raise InputError("There are no labels in the files. Give at least one answer of one worker to one task.")
+        workers, known = join_names([each[0] for each in met]), join_names([each[1] for each in met])
+        if classes is not None:
+            declared = pa.array([str(each) for each in classes])
+            strange = [name for name in known.to_pylist() if str(name) not in set(declared.to_pylist())]
+            if strange:
+                raise InputError(f"The labels hold {listing(strange)}, which --classes does not name.")
+            known = declared.cast(known.type)
+        sizes = len(workers), len(known)
+        n_parts = max(1, -(-n_labels // (self.part_labels or count_part_labels(*sizes))))
+        for what, names in (("workers", workers), ("classes", known)):
+            with (
+                say_disk_errors(folder),
+                pa.OSFile(str(folder / f"{what}.names"), "wb") as file,
+                pa.ipc.new_file(file, pa.schema([("name", names.type)])) as writer,
+            ):
+                writer.write_table(pa.table({"name": names}))
+        split = self.map(split_piece, [(piece, at, str(folder), n_parts) for at, piece in enumerate(pieces)])
+        groups = [{at: found[part] for at, found in enumerate(split) if part in found} for part in range(n_parts)]
+        text = len({str(list_type) for list_type in self._task_types(folder, len(pieces))}) > 1
+        joined = self.map(
+            join_part, [(part, groups[part], str(folder), sizes, on_duplicate, text) for part in range(n_parts)]
+        )
+        if fingerprint_files(local) != made_of["files"]:
+            raise InputError(f"{listing(map(str, local))} changed while it was read. Run again when it is complete.")
+        self._finish(folder, joined, workers, known, made_of)
+        for at in range(len(pieces)):
+            (folder / f"piece-{at:05}.parquet").unlink(missing_ok=True)
+        return LabelStore(folder)
+
+    @staticmethod
+    def _task_types(folder: Path, n_pieces: int) -> Iterator[Any]:
+        import pyarrow.parquet as pq
+
+        for at in range(n_pieces):
+            yield pq.read_schema(folder / f"piece-{at:05}.parquet").field("task").type
+
+    @staticmethod
+    def _finish(folder: Path, joined: list[Any], workers: pa.Array, classes: pa.Array, made_of: dict[str, Any]) -> None:
+        parts, first, answers = [], 0, np.zeros(len(workers) * len(classes), np.int64)
+        for each in joined:
+            if each is not None:
+                parts.append(replace(each.part, first=first))
+                first += each.part.n_tasks
+                answers[each.cells] += each.counts
+        finish_store(folder, parts, workers, classes, answers.reshape(len(workers), len(classes)), made_of)
+
+    # ---- passes -------------------------------------------------------------------------------------------------
+
+    def _run(self, store: LabelStore, job: PassJob) -> Statistics:
+        """A job on all parts, each a task; results are added in a tree of twos."""
+        number = next(_passes)
+        folder = store.folder / f"pass-{os.getpid()}-{number}"
+        with say_disk_errors(store.folder):
+            folder.mkdir()
+            told = _save_job(folder, job)
+        try:
+            client = self._find_client()
+            if client is None:
+                found: Any = [_run_part(str(store.folder), at, told) for at in range(len(store.parts))]
+                added: Statistics = _add_in_tree(found, add_results)
+                return added
+            with _say_cluster_errors(store.folder):
+                key = f"crowdwise-{uuid.uuid4().hex[:12]}"
+                parts = [
+                    client.submit(_run_part, str(store.folder), at, told, key=f"{key}-part-{at}")
+                    for at in range(len(store.parts))
+                ]
+                steps = itertools.count()
+                total = _add_in_tree(
+                    parts, lambda left, right: client.submit(_add, left, right, key=f"{key}-sum-{next(steps)}")
+                )
+                result: Statistics = total.result()
+                return Statistics(result.log_likelihood, result.class_counts, np.array(result.counts, order="K"))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def map(self, work: Callable[..., Any], given: list[tuple[Any, ...]]) -> list[Any]:
+        """What the work returns for each of these, on the cluster, in order."""
+        client = self._find_client()
+        if client is None:
+            return [work(*each) for each in given]
+        with _say_cluster_errors(None):
+            key = f"crowdwise-{work.__name__}-{uuid.uuid4().hex[:12]}"
+            futures = [client.submit(_call, work, each, key=f"{key}-{at}") for at, each in enumerate(given)]
+            found: list[Any] = client.gather(futures)
+            return found
+
+    def _find_client(self) -> Any:
+        if self.client is not None:
+            return self.client
+        try:
+            from distributed import default_client
+        except ImportError as error:
+            raise InputError("The engine 'dask' needs Dask. Install it: pip install 'crowdwise[cluster]'.") from error
+        try:
+            return default_client()  # type: ignore[no-untyped-call]
+        except ValueError:
+            return None
+
+
+ENGINE = Dask()
+
+
+@contextlib.contextmanager
+def _say_cluster_errors(folder: Path | None) -> Iterator[None]:
+    """Errors of the cluster as one sentence that says what is kept."""
+    from concurrent.futures import CancelledError
+
+    from distributed.scheduler import KilledWorker
+
+    kept = (
+        ""
+        if folder is None
+        else f" The last finished iteration is kept in {str(folder)!r}: run the same again to go on."
+    )
+    try:
+        yield
+    except KilledWorker as error:
+        raise InputError(
+            f"Workers were lost again and again at the same part ({error.task}), most likely out of memory. Give "
+            f"workers more memory, or make parts smaller (part_labels).{kept}"
+        ) from error
+    except MemoryError as error:
+        raise InputError(
+            f"A worker ran out of memory. Give workers more, or make parts smaller (part_labels).{kept}"
+        ) from error
+    except Exception as error:
+        lost = isinstance(error, CancelledError | TimeoutError | OSError)
+        if not lost and not type(error).__module__.startswith("distributed"):
+            raise  # of the work itself
+        raise InputError(
+            f"The Dask scheduler is lost ({type(error).__name__}). Start it again, and connect anew.{kept}"
+        ) from error
+
+
+def _save_job(folder: Path, job: PassJob) -> dict[str, Any]:
+    """The arrays of a job as files that workers map; rows that are on the disk already stay where they are."""
+    whole: dict[str, Any] = {}
+    for name, values in job.whole.items():
+        given = np.asarray(values)
+        axes = np.argsort([-abs(each) for each in given.strides], kind="stable")
+        np.save(folder / f"{name}.npy", np.ascontiguousarray(given.transpose(axes)))
+        whole[name] = (str(folder / f"{name}.npy"), np.argsort(axes).tolist())
+    rows: dict[str, Any] = {}
+    for name, values in job.rows.items():
+        mapped = values if isinstance(values, np.memmap) and values.offset == 0 else None
+        if mapped is None or mapped.filename is None or mapped.shape != values.shape:
+            if name == "out":
+                raise InputError("On a cluster the posterior is on the disk: allocate it with labels.empty_rows.")
+            np.save(folder / f"{name}.npy", values)
+            rows[name] = (str(folder / f"{name}.npy"), None, None)
+        else:
+            mapped.flush()
+            rows[name] = (str(mapped.filename), values.dtype.str, values.shape)
+    return {"name": job.name, "whole": whole, "rows": rows}
+
+
+@lru_cache(maxsize=2)
+def _open_store(folder: str) -> LabelStore:
+    return LabelStore(folder)
+
+
+def _run_part(folder: str, at: int, told: dict[str, Any]) -> Statistics:
+    """What one part adds; runs on a worker."""
+    store = _open_store(folder)
+    part = store.parts[at]
+    whole = {name: np.load(path, mmap_mode="c").transpose(axes) for name, (path, axes) in told["whole"].items()}
+    rows = {
+        name: np.load(path, mmap_mode="c") if dtype is None
+        else np.memmap(path, dtype, "r+" if name == "out" else "c", shape=tuple(shape))
+        for name, (path, dtype, shape) in told["rows"].items()
+    }  # fmt: skip
+    job = PassJob(told["name"], {name: np.asarray(each) for name, each in whole.items()}, rows)
+    with use_threads(1):
+        found: Statistics = run_part(store.read_blocks(part), job, store.rows_of(part))
+    return found
+
+
+def _add(left: Statistics, right: Statistics) -> Statistics:
+    """The sum of two results, which stay as they are: others may read them again."""
+    return left + right
+
+
+def _call(work: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+    with use_threads(1):
+        return work(*given)
+
+
+def _add_in_tree(values: list[Any], add: Callable[[Any, Any], Any]) -> Any:
+    """Neighbours added, then neighbours of the sums, until one is left."""
+    while len(values) > 1:
+        values = [
+            add(*values[at : at + WAY]) if at + 1 < len(values) else values[at] for at in range(0, len(values), WAY)
+        ]
+    return values[0]

@@ -1,0 +1,89 @@
+"""Passes over labels in parts: what each part adds is found by the compiled loops, and added in a fixed order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from crowdwise.engines.numba_engine import BlockPasses
+from crowdwise.engines.protocol import Statistics
+from crowdwise.kernels.confusion_rows import NO_GOLD
+
+if TYPE_CHECKING:
+    from crowdwise.engines.label_store import LabelStore
+    from crowdwise.kernels.block_layout import Blocks
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["PartPasses", "PassJob", "add_results", "run_part"]
+
+
+@dataclass(frozen=True)
+class PassJob:
+    """One pass: its name, arrays that every part gets whole, and arrays of which it gets the rows of its tasks."""
+
+    name: str
+    whole: dict[str, Any] = field(default_factory=dict)
+    rows: dict[str, Any] = field(default_factory=dict)
+
+
+def run_part(blocks: Blocks, job: PassJob, tasks: slice) -> Any:
+    """What one part adds to a pass; `out` among the rows is filled."""
+    rows = {name: np.asarray(values[tasks]) for name, values in job.rows.items()}
+    found = getattr(BlockPasses(blocks), job.name)(**job.whole, **rows)
+    return found if isinstance(found, Statistics) else Statistics(0.0, np.zeros(1), np.stack(found))
+
+
+def add_results(left: Statistics, right: Statistics) -> Statistics:
+    """The sum of what two parts add; the left one's table becomes the sum's."""
+    counts = left.counts
+    counts += right.counts
+    return Statistics(left.log_likelihood + right.log_likelihood, left.class_counts + right.class_counts, counts)
+
+
+class PassRunner(Protocol):
+    """Runs a job on every part and adds the results, always in the same order."""
+
+    def __call__(self, store: LabelStore, job: PassJob) -> Statistics: ...
+
+
+class PartPasses:
+    """The passes of the protocol over a store."""
+
+    def __init__(self, store: LabelStore, run: PassRunner) -> None:
+        self.store, self._run = store, run
+        self.n_tasks, self.n_workers, self.n_classes = store.n_tasks, store.n_workers, store.n_classes
+
+    def e_step(
+        self, log_prior: FloatArray, log_table: FloatArray, gold: IntArray = NO_GOLD, out: FloatArray | None = None
+    ) -> Statistics:
+        """E-step and counts of a model with a confusion matrix per worker."""
+        whole = {"log_prior": log_prior, "log_table": log_table}
+        return self._run(self.store, PassJob("e_step", whole, _task_rows(gold, out)))
+
+    def e_step_votes(
+        self, log_prior: FloatArray, bonus: FloatArray, gold: IntArray = NO_GOLD, out: FloatArray | None = None
+    ) -> Statistics:
+        """E-step and counts of a model whose label l speaks for class l alone."""
+        whole = {"log_prior": log_prior, "bonus": bonus}
+        return self._run(self.store, PassJob("e_step_votes", whole, _task_rows(gold, out)))
+
+    def accumulate(self, values: FloatArray) -> Statistics:
+        """Σ of the values over each worker's tasks, by the label given."""
+        return self._run(self.store, PassJob("accumulate", rows={"values": values}))
+
+    def count_against_vote_shares(self, otherwise: FloatArray, gold: IntArray = NO_GOLD) -> Statistics:
+        """The same where the posterior is the share of votes."""
+        job = PassJob("count_against_vote_shares", {"otherwise": otherwise}, _task_rows(gold, None))
+        return self._run(self.store, job)
+
+    def posterior_variance(self, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Σ q(1-q), by class over all labels, and of the class named over the labels that name it."""
+        every, named = self._run(self.store, PassJob("posterior_variance", rows={"posterior": posterior})).counts
+        return every, named
+
+
+def _task_rows(gold: IntArray, out: FloatArray | None) -> dict[str, Any]:
+    """The arrays that have a row for each task, where they are given."""
+    return ({"gold": gold} if gold.size else {}) | ({} if out is None else {"out": out})
