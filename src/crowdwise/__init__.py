@@ -30,7 +30,7 @@ _NAMES = {
     "registry": ["learner", "learners", "method", "methods"],
     "saved": ["load"],
 }
-_ROOMS = (*_WHOLE, "acquire", "datasets", "fitting", "formats", "judges", "metrics", "simulate")
+_ROOMS = (*_WHOLE, "acquire", "campaign", "datasets", "fitting", "formats", "judges", "metrics", "simulate")
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,

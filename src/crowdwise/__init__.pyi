@@ -1,6 +1,7 @@
 from . import acquire as acquire
 from . import aggregate as aggregate
 from . import audit as audit
+from . import campaign as campaign
 from . import datasets as datasets
 from . import engines as engines
 from . import evaluate as evaluate

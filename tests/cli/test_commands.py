@@ -118,6 +118,10 @@ def test_demo(cw: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.Monkey
     drawn = [part for part in picture.iter() if part.get("class") == "frame"]
     assert len(drawn) == 2 * 5 + 1  # two matrices for each worker, and the legend
     assert "crowdwise-demo/confusions.svg" in ran.out
+    page = (tmp_path / "crowdwise-demo" / "campaign.html").read_text(encoding="utf-8")
+    assert "Animals, by simulated workers" in page
+    assert "<script" not in page
+    assert "97% sure" in ran.out
 
 
 def test_demo_without_torch(cw: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,8 +129,10 @@ def test_demo_without_torch(cw: Callable[..., Any], tmp_path: Path, monkeypatch:
         raise InputError("Learning a classifier needs torch, which is not installed: pip install 'crowdwise[learn]'.")
 
     monkeypatch.setattr("crowdwise.registry.LearnerEntry.load", missing)
+    monkeypatch.setattr("crowdwise.campaign.installed_packages.NEEDED", ("json", "no_such_package"))
     ran = cw("demo", "--out", tmp_path / "demo")
-    assert (ran.code, ran.err) == (0, "")
+    assert ran.code == 0
+    assert "A campaign needs no_such_package, not installed: pip install 'crowdwise[campaign]'" in ran.err
     assert "was left out" in ran.out
     assert "pip install 'crowdwise[learn]'" in " ".join(ran.out.split())
     assert {file.name for file in (tmp_path / "demo").iterdir()} == {

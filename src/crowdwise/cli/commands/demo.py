@@ -1,4 +1,4 @@
-"""`crowdwise demo`: the main job done on real labels, and a classifier learnt from bad ones."""
+"""`crowdwise demo`: the main job done on real labels, a classifier learnt from bad ones, and a live campaign."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
     from rich.padding import Padding
 
+    from crowdwise.campaign.simulated_campaign import PlayedCampaign
     from crowdwise.cli.commands.aggregate import Result
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["METHODS", "demo"]
 
-PICTURE = "confusions.svg"
+PICTURE, CAMPAIGN = "confusions.svg", "campaign.html"
 TRAINING = 1300  # of 1,797 images; the others are never labelled
 WORKERS, SKILL = 5, 0.4
 METHODS = {"hard-labels": "labels taken as they are", "trace": "workers learnt with the classifier"}
@@ -37,7 +38,7 @@ PLAN: dict[str, Any] = {"epochs": 30, "learning_rate": 3e-3, "device": "cpu"}  #
 def demo(
     out: Annotated[str, typer.Option(metavar="DIR", help="Where the results go.")] = "crowdwise-demo",
 ) -> None:
-    """See the main job done on real labels that come with the package, and a classifier learnt from bad ones."""
+    """See the main job done on real labels, a classifier learnt from bad ones, and a campaign of simulated workers."""
     from crowdwise.audit.audit import audit_crowd
     from crowdwise.datasets import load
 
@@ -47,7 +48,10 @@ def demo(
     output_files.write_results(result, place)
     _print_anaesthetists(result)
     missing = _learn_from_digits(place)
+    no_campaign = _play_campaign(place)
     _print_end(place, missing)
+    if no_campaign:
+        print_notes_to_stderr([no_campaign])
     try:
         check_installed()
     except InputError as error:  # altair is not installed
@@ -220,6 +224,51 @@ def _print_digits(digits: DigitsResult) -> None:
     )
 
 
+# ---- the campaign -----------------------------------------------------------------------------------------
+
+
+def _play_campaign(place: Path) -> str:
+    """The third act, with its page; what is missing for it, if it had to be left out."""
+    import tempfile
+    from pathlib import Path as LocalPath
+
+    from crowdwise.campaign.installed_packages import check_installed as check_campaign
+
+    try:
+        check_campaign()
+    except InputError as error:  # fastapi or the like is not installed
+        return str(error)
+    from crowdwise.campaign.simulated_campaign import play_campaign
+
+    with tempfile.TemporaryDirectory() as folder:
+        played = play_campaign(LocalPath(folder))
+    output_files.write_text(played.page, place / CAMPAIGN)
+    _print_campaign(played)
+    return ""
+
+
+def _print_campaign(played: PlayedCampaign) -> None:
+    """Tell a newcomer what a campaign does, on the simulated one."""
+    console = console_tables.open_console()
+    console_tables.print_heading(console, f"Twelve simulated workers, {played.n_tasks} tasks, a live campaign")
+    console_tables.print_paragraph(
+        console,
+        "crowdwise serve asks people and models itself. Here twelve simulated workers, from careful to careless, have "
+        "just answered over HTTP; a task was asked no more once the consensus was 97% sure of it. "
+        f"{played.n_answers:,} answers were bought where {played.n_possible:,} were allowed, and "
+        f"{played.accuracy:.0%} of the tasks came out right. Skill, as it is and as the campaign found it:",
+    )
+    console.print()
+    rows: list[list[str | Text]] = [
+        [name, f"{true:.2f}", f"{found:.2f}"] for name, (true, found) in sorted(played.skills.items(), key=_by_skill)
+    ]
+    console.print(console_tables.make_table(("worker", "left"), ("true", "right"), ("found", "right"), rows=rows))
+
+
+def _by_skill(row: tuple[str, tuple[float, float]]) -> float:
+    return -row[1][0]
+
+
 def _print_end(place: Path, missing: str) -> None:
     """What was written, and what to do next; `missing` says why there was no second act, if so."""
     console = console_tables.open_console()
@@ -229,11 +278,14 @@ def _print_end(place: Path, missing: str) -> None:
     print_written_files(console, place)
     if not missing:
         console.print(Text(f"  {escape_unprintable(place / PICTURE)}  how the five workers err"), soft_wrap=True)
+    if (place / CAMPAIGN).exists():
+        console.print(Text(f"  {escape_unprintable(place / CAMPAIGN)}  the campaign's page"), soft_wrap=True)
     steps = [
         ("Your own labels (columns task, worker, label):", "crowdwise aggregate labels.csv --out results"),
         ("With features of the tasks:", "crowdwise train --features X.npz --labels labels.csv --out results"),
         ("What they look like before any model:", "crowdwise describe labels.csv"),
         ("The other methods:", "crowdwise methods"),
+        ("People to ask (docs/campaign.md):", "crowdwise serve project.toml"),
         ("The same in Python:", f"import crowdwise; model = crowdwise.load({str(place / 'model')!r})"),
     ]
     console_tables.print_next_steps(console, steps)

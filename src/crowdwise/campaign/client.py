@@ -1,0 +1,211 @@
+"""A typed client of a campaign's API: for models that answer, and for programs that manage."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from crowdwise.labels.errors import CrowdwiseError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+try:
+    import httpx
+    from pydantic import BaseModel, TypeAdapter
+
+    from crowdwise.campaign import api_models as models
+except ModuleNotFoundError as error:
+    raise InputError(
+        f"A campaign needs {error.name}, which is not installed: pip install 'crowdwise[campaign]'."
+    ) from error
+
+__all__ = ["Client", "ClientError"]
+
+M = TypeVar("M", bound=BaseModel)
+AGAIN = (429, 502, 503, 504)  # nothing was stored, or it is safe to send it again
+
+
+class ClientError(CrowdwiseError):
+    """The server refused a request; `status` is its code."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(f"{detail} ({status})")
+        self.status = status
+
+
+class Client:
+    """A client of a campaign.
+
+    Parameters
+    ----------
+    address
+        Of the server: "http://127.0.0.1:8000".
+    token
+        A worker's token (the last part of a personal link, or the link itself) or the manager's.
+    tries
+        How often a request is sent while the server is away; answers have a key and count once.
+    transport
+        How requests are sent, for tests.
+
+    Examples
+    --------
+    A model as a worker::
+
+        with cw.campaign.Client("https://label.example.org", token) as client:
+            client.answer_all(lambda question: classify(question.content["text"]))
+    """
+
+    def __init__(
+        self,
+        address: str,
+        token: str,
+        *,
+        tries: int = 5,
+        timeout: float = 30.0,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        headers = {"authorization": f"Bearer {token.rpartition('/')[2]}"}
+        self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout, transport=transport)
+        self._tries = tries
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._http.close()
+
+    def _send(self, method: str, path: str, body: BaseModel | list[Any] | None = None, **more: Any) -> httpx.Response:
+        content = body.model_dump(exclude_none=True) if isinstance(body, BaseModel) else body
+        for attempt in range(self._tries):
+            try:
+                reply = self._http.request(method, path, json=content, **more)
+            except httpx.TransportError:
+                if attempt == self._tries - 1:
+                    raise
+            else:
+                if reply.is_success:
+                    return reply
+                if reply.status_code not in AGAIN or attempt == self._tries - 1:
+                    raise ClientError(reply.status_code, _read_detail(reply))
+            time.sleep(min(0.2 * 2**attempt, 5.0))
+        raise AssertionError("not reached")
+
+    def _get(self, model: type[M], path: str, body: BaseModel | None = None) -> M:
+        reply = self._send("GET" if body is None else "POST", path, body)
+        return model.model_validate_json(reply.content)
+
+    # ---- for workers --------------------------------------------------------------------------------------
+
+    def project(self) -> models.ProjectReply:
+        """What is asked."""
+        return self._get(models.ProjectReply, "/api/project")
+
+    def next_questions(self, n: int = 1) -> models.NextReply:
+        """Questions to answer: those held already, and new ones."""
+        return self._get(models.NextReply, "/api/next", models.NextRequest(n=n))
+
+    def answer(
+        self,
+        question: models.Question,
+        answer: Any,
+        *,
+        seconds: float | None = None,
+        n_next: int = 1,
+        key: str | None = None,
+    ) -> models.AnswerReply:
+        """Answer a question; returns once it is stored, with the next one."""
+        body = models.AnswerRequest(
+            task=question.task, ticket=question.ticket, answer=answer, key=key or secrets.token_urlsafe(12),
+            seconds=seconds, next=n_next,
+        )  # fmt: skip
+        return self._get(models.AnswerReply, "/api/answers", body)
+
+    def skip(self, question: models.Question, reason: str = "") -> models.AnswerReply:
+        """Give a question back."""
+        body = models.SkipRequest(
+            task=question.task, ticket=question.ticket, key=secrets.token_urlsafe(12), reason=reason
+        )
+        return self._get(models.AnswerReply, "/api/skips", body)
+
+    def undo(self) -> models.AnswerReply:
+        """Take the last answer back; its question is in the reply."""
+        return self._get(models.AnswerReply, "/api/undo", models.UndoRequest(key=secrets.token_urlsafe(12)))
+
+    def leave(self) -> None:
+        """Give back what is held."""
+        self._send("POST", "/api/leave")
+
+    def answer_all(self, decide: Callable[[models.Question], Any], most: int | None = None) -> int:
+        """Answer until there is no question left (or `most` are answered); returns how many were answered.
+
+        Parameters
+        ----------
+        decide
+            Gives the answer to a question; None skips it.
+        """
+        done = 0
+        found: models.NextReply = self.next_questions()
+        while found.questions and (most is None or done < most):
+            began = time.monotonic()
+            answer = decide(found.questions[0])
+            if answer is None:
+                found = self.skip(found.questions[0], "no answer")
+                continue
+            found = self.answer(found.questions[0], answer, seconds=time.monotonic() - began)
+            done += 1
+        return done
+
+    # ---- for managers -------------------------------------------------------------------------------------
+
+    def status(self) -> models.Status:
+        """Where the campaign stands."""
+        return self._get(models.Status, "/api/status")
+
+    def workers(self) -> list[models.WorkerRow]:
+        """Every worker's portrait."""
+        return TypeAdapter(list[models.WorkerRow]).validate_json(self._send("GET", "/api/workers").content)
+
+    def consensus(self) -> Iterator[models.ConsensusRow]:
+        """What the answers to each task come to."""
+        begin, most = 0, 5_000
+        while True:
+            reply = self._send("GET", "/api/consensus", params={"begin": begin, "most": most})
+            rows = TypeAdapter(list[models.ConsensusRow]).validate_json(reply.content)
+            yield from rows
+            if len(rows) < most:
+                return
+            begin += most
+
+    def add_worker(self, worker: str) -> models.LinkReply:
+        """A worker's personal link."""
+        return self._get(models.LinkReply, "/api/workers", models.NewWorker(worker=worker))
+
+    def add_tasks(self, tasks: Iterable[dict[str, Any]]) -> int:
+        """Add tasks, each with its name under "task" and what it shows; returns how many are new."""
+        body = [models.NewTask(**task).model_dump(exclude_none=True) for task in tasks]
+        return models.TasksReply.model_validate_json(self._send("POST", "/api/tasks", body).content).added
+
+    def set_worker_state(self, worker: str, state: str, reason: str = "") -> None:
+        """Pause ("paused") or exclude ("excluded") a worker, or let them work again ("active")."""
+        self._send(
+            "POST",
+            "/api/workers/state",
+            models.StateRequest.model_validate({"worker": worker, "state": state, "reason": reason}),
+        )
+
+    def export(self, table: str = "labels", form: str = "csv") -> bytes:
+        """A table of the campaign, as the manager's page exports it."""
+        return self._send("GET", f"/api/export/{table}.{form}").content
+
+
+def _read_detail(reply: httpx.Response) -> str:
+    try:
+        return str(reply.json()["detail"])
+    except (ValueError, KeyError, TypeError):
+        return reply.reason_phrase

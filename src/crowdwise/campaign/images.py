@@ -1,0 +1,101 @@
+"""Images of tasks: read by Pillow, turned upright, and written anew, so that nothing but pixels reaches a browser.
+
+What was in the file besides (scripts of an SVG, a second format behind the first, where a photograph was taken) is
+gone. A file that Pillow does not read as one of four formats, or with more pixels than a screen can use, is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from crowdwise.labels.atomic_output import replace_file
+from crowdwise.labels.errors import InputError, quote
+
+try:
+    from PIL import Image, ImageOps
+except ModuleNotFoundError as error:
+    raise InputError(f"Images need {error.name}, which is not installed: pip install 'crowdwise[campaign]'.") from error
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from crowdwise.campaign.project import Project
+    from crowdwise.campaign.task_files import Task
+
+__all__ = ["IMAGE_NAME", "encode_image", "import_images", "store_image"]
+
+FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
+MOST_PIXELS = 50_000_000
+LONGEST_SIDE = 2_400
+MOST_BYTES = 20 << 20
+IMAGE_NAME = re.compile(r"^[0-9a-f]{64}\.(png|jpg)$")
+FIELDS = ("image", "left_image", "right_image")
+
+
+def encode_image(content: bytes) -> tuple[str, bytes]:
+    """The image written anew: its name, which is its hash, and its bytes."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(io.BytesIO(content), formats=FORMATS) as opened:
+                _check_size(opened.size)
+                is_photograph = opened.format == "JPEG"
+                image = ImageOps.exif_transpose(opened).convert("RGB" if is_photograph else "RGBA")
+    except InputError:
+        raise
+    except Exception as error:  # Pillow's readers raise whatever broken bytes make them raise
+        raise InputError("It is no PNG, JPEG, GIF or WebP image that can be read.") from error
+    image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+    bare = Image.new(image.mode, image.size)  # comments and the like are kept with an image that was read
+    bare.paste(image)
+    buffer = io.BytesIO()
+    if is_photograph:
+        bare.save(buffer, "JPEG", quality=90)
+    else:
+        bare.save(buffer, "PNG")
+    written = buffer.getvalue()
+    return f"{hashlib.sha256(written).hexdigest()}.{'jpg' if is_photograph else 'png'}", written
+
+
+def _check_size(size: tuple[int, int]) -> None:
+    if size[0] * size[1] > MOST_PIXELS:
+        raise InputError(f"It has more than {MOST_PIXELS:,} pixels. Make it smaller.")
+
+
+def store_image(content: bytes, folder: Path) -> str:
+    """Write an image to the folder of the campaign's images; returns its name there."""
+    name, written = encode_image(content)
+    folder.mkdir(exist_ok=True)
+    if not (folder / name).exists():
+        with replace_file(folder / name) as draft:
+            draft.write_bytes(written)
+    return name
+
+
+def import_images(project: Project, tasks: list[Task], folder: Path) -> list[Task]:
+    """The tasks with the names of stored images in place of paths."""
+    base = (project.images or project.tasks.parent).resolve()
+    return [_import_one(task, base, folder) for task in tasks]
+
+
+def _import_one(task: Task, base: Path, folder: Path) -> Task:
+    content = dict(task.content)
+    for field in FIELDS:
+        given = content.get(field)
+        if given is None or (IMAGE_NAME.match(given) and (folder / given).is_file()):
+            continue
+        path = (base / given).resolve()
+        if not path.is_relative_to(base):
+            raise InputError(f"Task {quote(task.name)}: {quote(given)} lies outside {base}. Name images within it.")
+        if not path.is_file() or path.stat().st_size > MOST_BYTES:
+            raise InputError(f"Task {quote(task.name)}: {path} is no file, or larger than {MOST_BYTES >> 20} MB.")
+        try:
+            content[field] = store_image(path.read_bytes(), folder)
+        except InputError as error:
+            raise InputError(f"Task {quote(task.name)}: {path} cannot be shown. {error}") from error
+    return replace(task, content=content)

@@ -1,0 +1,1 @@
+"""Alembic's migrations of a campaign's database."""

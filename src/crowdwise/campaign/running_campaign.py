@@ -1,0 +1,279 @@
+"""A campaign that runs: its database, the thread that writes, what is held in memory, what workers may ask of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from crowdwise.campaign import tables as db
+from crowdwise.campaign.batch_leases import BatchLeases
+from crowdwise.campaign.images import import_images
+from crowdwise.campaign.leases import ACCEPTED, Answer, Leases, Outcome
+from crowdwise.campaign.security import Signer, hash_password
+from crowdwise.campaign.store import Store, open_store
+from crowdwise.campaign.task_files import Task, read_tasks
+from crowdwise.campaign.task_queue import TaskQueue
+from crowdwise.campaign.writer import Work, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from crowdwise.campaign.project import Project
+
+__all__ = ["Campaign", "KnownTask", "KnownWorker", "open_campaign"]
+
+log = logging.getLogger("crowdwise.campaign")
+IMAGES = "media"  # folder of the images, beside the project
+REFRESH = 2.0  # seconds after which what another server changed is known here
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWorker:
+    """A worker as held in memory."""
+
+    id: int
+    name: str
+    state: str
+    reason: str
+    link: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTask:
+    """A task as held in memory; `content` is what it shows."""
+
+    id: int
+    name: str
+    content: dict[str, str]
+    has_gold: bool
+
+
+def open_campaign(project: Project, *, add_tasks: bool = True) -> Campaign:
+    """Open the database of a project, migrated, and add the tasks of its file that are new."""
+    tasks = read_tasks(project) if add_tasks else []
+    store = open_store(project)
+    if new := store.list_new(tasks):
+        store.add_tasks(import_images(project, new, project.folder / IMAGES))
+    return Campaign(project, store)
+
+
+class Campaign:
+    """A campaign that runs.
+
+    Attributes
+    ----------
+    tasks, workers
+        Every task and worker, by their number; `worker_numbers` by name.
+    """
+
+    def __init__(self, project: Project, store: Store) -> None:
+        self.project, self.store = project, store
+        self.images = project.folder / IMAGES
+        self.signer = Signer(store.write_setting("secret", secrets.token_hex(32), replace=False))
+        self.paused = store.read_setting("paused") == "yes"
+        self.tasks: dict[int, KnownTask] = {}
+        self.task_numbers: dict[str, int] = {}
+        self.workers: dict[int, KnownWorker] = {}
+        self.worker_numbers: dict[str, int] = {}
+        self.changed = 0  # grows whenever an answer came, so that watchers know
+        self._refreshed = 0.0
+        self.queue = TaskQueue(project.per_task, project.gold_share)
+        make = Leases if store.is_sqlite else BatchLeases
+        self.leases = make(
+            is_sqlite=store.is_sqlite,
+            queue=self.queue,
+            lease_seconds=project.lease_seconds,
+            room=self._budget_left,
+            per_worker=project.per_worker,
+        )
+        self.writer = Writer(store, submit_many=self._submit_many, regular=self._do_regular_work, recover=self.load)
+        self.load()
+
+    @property
+    def n_answers(self) -> int:
+        """Answers that count."""
+        return self.leases.n_answers
+
+    @property
+    def n_leased(self) -> int:
+        """Questions that workers have before them."""
+        return self.leases.n_leased
+
+    def start(self) -> None:
+        """Begin to take answers."""
+        self.writer.start()
+
+    def stop(self) -> None:
+        """Write what is waiting, and close the database."""
+        self.writer.stop()
+        self.store.close()
+
+    # ---- what is held in memory ---------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Read the state of the campaign from the database, as after a start or a failed transaction."""
+        try:
+            with self.store.read() as connection:
+                self._load_tasks(connection)
+                self.load_workers(connection)
+                self.load_queue(connection)
+                self.count_answers(connection)
+        except sa.exc.SQLAlchemyError as error:  # the database is away: the next transaction tries again
+            log.warning("the state cannot be read", extra={"error": type(error).__name__})
+
+    def _load_tasks(self, connection: sa.Connection) -> None:
+        newest = max(self.tasks, default=0)
+        columns = (db.tasks.c.id, db.tasks.c.name, db.tasks.c.content, db.tasks.c.gold)
+        for number, name, content, gold in connection.execute(sa.select(*columns).where(db.tasks.c.id > newest)):
+            self.tasks[number] = KnownTask(number, name, json.loads(content), gold is not None)
+            self.task_numbers[name] = number
+
+    def load_workers(self, connection: sa.Connection) -> None:
+        """Read every worker."""
+        found = {row.id: KnownWorker(row.id, row.name, row.state, row.reason, row.link)
+                 for row in connection.execute(sa.select(db.workers))}  # fmt: skip
+        self.workers = found
+        self.worker_numbers = {worker.name: worker.id for worker in found.values()}
+
+    def load_queue(self, connection: sa.Connection) -> None:
+        """Read which tasks are open, how many of their places are taken, and who has had them."""
+        queue, slots = self.queue, db.slots.c
+        queue.seen.clear()
+        queue.answered.clear()
+        open_tasks = dict.fromkeys(
+            connection.execute(sa.select(db.tasks.c.id).where(db.tasks.c.state == "open")).scalars(), 0
+        )
+        taken = sa.select(slots.task_id, sa.func.count()).where(slots.state != db.FREE).group_by(slots.task_id)
+        open_tasks.update((task, n) for task, n in connection.execute(taken) if task in open_tasks)
+        for task in [task for task in queue.taken if task not in open_tasks]:
+            queue.close(task)
+        for task, n in open_tasks.items():
+            queue.add(task, n, gold=self.tasks[task].has_gold)
+        for worker, task in connection.execute(sa.select(db.answers.c.worker_id, db.answers.c.task_id)):
+            queue.seen[worker].add(task)
+        held = sa.select(slots.worker_id, slots.task_id, slots.state).where(slots.worker_id.is_not(None))
+        for worker, task, state in connection.execute(held):
+            queue.seen[worker].add(task)
+            queue.answered[worker] += state == db.ANSWERED
+        self.leases.touched |= {task for task, n in open_tasks.items() if n >= self.project.per_task}
+
+    def count_answers(self, connection: sa.Connection) -> None:
+        """Count answers and leases."""
+        counts = sa.select(db.slots.c.state, sa.func.count()).where(db.slots.c.state.in_((db.LEASED, db.ANSWERED)))
+        found: dict[int, int] = dict(connection.execute(counts.group_by(db.slots.c.state)).all())
+        self.leases.n_leased, self.leases.n_answers = found.get(db.LEASED, 0), found.get(db.ANSWERED, 0)
+
+    def _budget_left(self) -> int:
+        if self.paused:
+            return 0
+        return self.project.budget - self.n_answers - self.n_leased if self.project.budget else 1 << 60
+
+    def _do_regular_work(self, work: Work) -> None:
+        """Free what was held too long, mark what is finished, and see what another server changed."""
+        self.leases.sweep(work.cursor, work.now)
+        self.announce_finished(work, self.leases.finish_full(work.cursor, work.now))
+        if time.monotonic() - self._refreshed > REFRESH:
+            self._load_tasks(work.connection)
+            self.load_workers(work.connection)
+            before = self.n_answers
+            self.count_answers(work.connection)
+            self.changed += before != self.n_answers
+            paused = work.connection.execute(sa.select(db.settings.c.value).where(db.settings.c.name == "paused"))
+            self.paused = paused.scalar() == "yes"
+            self._refreshed = time.monotonic()
+
+    def announce_finished(self, work: Work, finished: Iterable[int]) -> None:
+        """Put a message for every webhook into the database, in the transaction that finishes the tasks."""
+        for task in finished:
+            body = json.dumps({"event": "task.finished", "task": self.tasks[task].name, "time": work.now})
+            for address in self.project.webhooks:
+                work.connection.execute(db.deliveries.insert().values(address=address, body=body, due=work.now))
+
+    # ---- what workers ask ---------------------------------------------------------------------------------
+
+    async def lease(self, worker: int, n: int = 1) -> Outcome:
+        """Tasks for a worker."""
+        return await self.writer.run(lambda work: self._lease(work, worker, n))
+
+    def _lease(self, work: Work, worker: int, n: int) -> Outcome:
+        return Outcome(ACCEPTED, self.leases.lease(work.cursor, worker, n, work.now))
+
+    async def submit(self, given: Answer) -> Outcome:
+        """Store an answer or a skip; returns once it is on disk, with the next task."""
+        outcome = await self.writer.submit(given)
+        self.changed += outcome.status == ACCEPTED
+        return outcome
+
+    def _submit_many(self, work: Work, batch: list[Answer]) -> list[Outcome]:
+        return self.leases.submit_many(work.cursor, batch, work.now)
+
+    async def undo(self, worker: int, key: str) -> Outcome:
+        """Take a worker's last answer back."""
+        outcome = await self.writer.run(lambda work: self.leases.undo(work.cursor, worker, key, work.now))
+        self.changed += 1
+        return outcome
+
+    async def leave(self, worker: int) -> None:
+        """Free what a worker holds."""
+        await self.writer.run(lambda work: self.leases.leave(work.cursor, worker))
+
+    async def enter(self, name: str, details: dict[str, str] | None = None) -> KnownWorker:
+        """The worker of this name, added if new."""
+        number = self.worker_numbers.get(name)
+        if number is None:
+            await self.writer.run(lambda work: self.enter_within(work, name, details or {}))
+            number = self.worker_numbers[name]
+        return self.workers[number]
+
+    def enter_within(self, work: Work, name: str, details: dict[str, str]) -> None:
+        """Add a worker, within a transaction."""
+        values = {"name": name, "details": json.dumps(details), "created": work.now}
+        work.connection.execute(self.store.insert(db.workers).values(values).on_conflict_do_nothing())
+        row = work.connection.execute(sa.select(db.workers).where(db.workers.c.name == name)).one()
+        self.workers[row.id] = KnownWorker(row.id, row.name, row.state, row.reason, row.link)
+        self.worker_numbers[name] = row.id
+
+    def read_link(self, token: str) -> KnownWorker | None:
+        """The worker of a personal link; None if it is forged, replaced or of a worker who is gone."""
+        found = self.signer.read_link(token)
+        if found is None:
+            return None
+        name, number = found
+        worker = self.workers.get(self.worker_numbers.get(name, -1))
+        if worker is None or worker.link < number:  # another server has just made the link
+            row = self.store.find_worker(name)
+            if row is None:
+                return None
+            worker = KnownWorker(row.id, row.name, row.state, row.reason, row.link)
+            self.workers[row.id], self.worker_numbers[name] = worker, row.id
+        return worker if worker.link == number else None
+
+    # ---- secrets of the manager ---------------------------------------------------------------------------
+
+    def set_password(self, password: str) -> None:
+        """Store the hash of the manager's password."""
+        self.store.write_setting("password", hash_password(password))
+
+    async def add_tasks(self, tasks: list[Task]) -> int:
+        """Add tasks while the campaign runs; returns how many are new."""
+        n_new = await asyncio.to_thread(self.store.add_tasks, tasks)
+        await self.writer.run(self._load_new)
+        return n_new
+
+    def _load_new(self, work: Work) -> None:
+        before = set(self.tasks)
+        self._load_tasks(work.connection)
+        for number in self.tasks.keys() - before:
+            self.queue.add(number, gold=self.tasks[number].has_gold)
+
+    def progress(self, worker: int) -> dict[str, Any]:
+        """How far a worker is: their answers, and how many they may give (None if there is no end)."""
+        done = self.queue.answered.get(worker, 0)
+        return {"answered": done, "limit": self.project.per_worker or None}

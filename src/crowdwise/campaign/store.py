@@ -1,0 +1,278 @@
+"""The database of a campaign: SQLite in a file beside the project, or PostgreSQL; its migrations, and its backup.
+
+`Store` has what managers and pages ask for. The two questions that decide how fast a campaign is, which task comes next
+and where an answer goes, are in `leases.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crowdwise.campaign.clock import CampaignClock
+from crowdwise.labels.errors import InputError
+
+try:
+    import sqlalchemy as sa
+    from alembic import command
+    from alembic.config import Config
+    from alembic.runtime.migration import MigrationContext
+    from alembic.script import ScriptDirectory
+    from sqlalchemy.dialects.postgresql import insert as insert_postgresql
+    from sqlalchemy.dialects.sqlite import insert as insert_sqlite
+
+    from crowdwise.campaign import tables as db
+except ModuleNotFoundError as error:
+    raise InputError(
+        f"A campaign needs {error.name}, which is not installed: pip install 'crowdwise[campaign]'."
+    ) from error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crowdwise.campaign.project import Project
+    from crowdwise.campaign.task_files import Task
+
+__all__ = ["Store", "open_store"]
+
+BACKUPS = 5  # that are kept; the oldest goes
+
+
+def open_store(project: Project, *, backup: bool = True) -> Store:
+    """Open the campaign's database, make or migrate its tables, and return it."""
+    engine = _make_engine(project.database_url)
+    try:
+        _migrate(engine, backup=backup)
+    except sa.exc.OperationalError as error:
+        where = engine.url.render_as_string(hide_password=True)
+        raise InputError(
+            f"The database {where} cannot be opened: {str(error.orig).strip().splitlines()[0]}."
+        ) from error
+    return Store(engine, project)
+
+
+def _make_engine(url: str) -> sa.Engine:
+    if not url.startswith("sqlite"):
+        return sa.create_engine(url, pool_size=4, max_overflow=4, pool_pre_ping=True, pool_timeout=10)
+    path = Path(sa.engine.make_url(url).database or "campaign.db")
+    if not path.parent.is_dir():
+        raise InputError(f"{path.parent}: there is no such folder for the database.")
+    engine = sa.create_engine(url, connect_args={"check_same_thread": False, "timeout": 30})
+
+    @sa.event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # transactions are begun below: sqlite3 would begin them too late
+        for line in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=30000"):
+            connection.execute(f"PRAGMA {line}")
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: sa.Connection) -> None:
+        # One writer at a time, from its first statement on: what reads before it writes cannot fail half-way.
+        wanted = connection.get_execution_options().get("begin", "BEGIN IMMEDIATE")
+        connection.exec_driver_sql(wanted)
+
+    return engine
+
+
+def _migrate(engine: sa.Engine, *, backup: bool) -> None:
+    """Bring the tables up to date; a SQLite file that is changed is copied first."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    newest = ScriptDirectory.from_config(config).get_current_head()
+    with engine.begin() as connection:
+        if engine.dialect.name == "postgresql":  # two servers that start at once migrate one after the other
+            connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7236172)")
+        present = MigrationContext.configure(connection).get_current_revision()
+        known = {each.revision for each in ScriptDirectory.from_config(config).walk_revisions()}
+        if present is not None and present not in known:
+            raise InputError(f"The database is of a newer crowdwise (revision {present}). Update crowdwise.")
+        if present == newest:
+            return
+        if present is not None and backup and engine.dialect.name == "sqlite":
+            back_up(Path(str(engine.url.database)))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def back_up(path: Path) -> Path:
+    """Copy a SQLite database, whole and consistent, beside itself; returns where."""
+    target = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S')}.backup")
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as source, closing(sqlite3.connect(target)) as copy:
+        source.backup(copy)
+    for old in sorted(path.parent.glob(f"{path.name}.*.backup"))[:-BACKUPS]:
+        old.unlink()
+    return target
+
+
+class Store:
+    """A campaign's database.
+
+    Attributes
+    ----------
+    engine
+        SQLAlchemy's.
+    clock
+        The campaign's time, by which leases end.
+    """
+
+    def __init__(self, engine: sa.Engine, project: Project) -> None:
+        self.engine, self.project = engine, project
+        self.is_sqlite = engine.dialect.name == "sqlite"
+        self.clock = self._make_clock()
+
+    def _make_clock(self) -> CampaignClock:
+        with self.read() as connection:
+            begin = time.time()
+            if not self.is_sqlite:
+                begin = float(connection.exec_driver_sql("SELECT extract(epoch FROM clock_timestamp())").scalar_one())
+            latest = connection.execute(sa.select(sa.func.max(db.answers.c.created))).scalar() or 0.0
+            leased = connection.execute(
+                sa.select(sa.func.max(db.slots.c.expires)).where(db.slots.c.state == db.LEASED)
+            ).scalar()
+            if leased is not None:
+                latest = max(latest, leased - self.project.lease_seconds)
+        return CampaignClock(begin, latest)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.engine.dispose()
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """A connection that only reads, and sees one moment of the database."""
+        with self.engine.connect() as connection:
+            yield connection.execution_options(begin="BEGIN") if self.is_sqlite else connection
+            connection.rollback()
+
+    @contextmanager
+    def write(self) -> Iterator[sa.Connection]:
+        """A connection whose changes are kept when all went well."""
+        with self.engine.begin() as connection:
+            yield connection
+
+    def connect_writer(self) -> sa.Connection:
+        """The connection of the thread that writes.
+
+        On PostgreSQL its statements use indexes whatever the tables' statistics say: a plan that was made while a table
+        was small, and kept, would read all of it for every answer once it is large.
+        """
+        connection = self.engine.connect()
+        if not self.is_sqlite:
+            with connection.begin():
+                connection.exec_driver_sql("SET enable_seqscan = off")
+        return connection
+
+    def insert(self, table: sa.Table) -> Any:
+        """An INSERT that may say what to do on conflict."""
+        return insert_sqlite(table) if self.is_sqlite else insert_postgresql(table)
+
+    # ---- tasks --------------------------------------------------------------------------------------------
+
+    def list_new(self, tasks: list[Task]) -> list[Task]:
+        """Those of some tasks whose names are not there yet."""
+        with self.read() as connection:
+            present = set(connection.execute(sa.select(db.tasks.c.name)).scalars())
+        return [task for task in tasks if task.name not in present]
+
+    def add_tasks(self, tasks: list[Task]) -> int:
+        """Add tasks whose names are new, with their slots; returns how many are new. What is there stays as it is."""
+        with self.write() as connection:
+            if not self.is_sqlite:  # servers that start at once add them one after the other
+                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7236173)")
+            present = set(connection.execute(sa.select(db.tasks.c.name)).scalars())
+            new = [task for task in tasks if task.name not in present]
+            if not new:
+                return 0
+            connection.execute(
+                db.tasks.insert(),
+                [
+                    {
+                        "name": task.name,
+                        "content": json.dumps(task.content, ensure_ascii=False),
+                        "gold": None if task.gold is None else json.dumps(task.gold, ensure_ascii=False),
+                    }
+                    for task in new
+                ],
+            )
+            numbers = dict(connection.execute(sa.select(db.tasks.c.name, db.tasks.c.id)).all())
+            connection.execute(
+                db.slots.insert(),
+                [
+                    {"task_id": numbers[task.name], "slot": slot, "state": db.FREE}
+                    for task in new
+                    for slot in range(self.project.per_task)
+                ],
+            )
+            connection.exec_driver_sql("ANALYZE")  # plans are made of what is known of the tables
+        return len(new)
+
+    def find_task(self, name: str) -> sa.Row[Any] | None:
+        """The row of a task, by name."""
+        with self.read() as connection:
+            return connection.execute(sa.select(db.tasks).where(db.tasks.c.name == name)).first()
+
+    # ---- workers ------------------------------------------------------------------------------------------
+
+    def find_worker(self, name: str) -> sa.Row[Any] | None:
+        """The row of a worker, by name."""
+        with self.read() as connection:
+            return connection.execute(sa.select(db.workers).where(db.workers.c.name == name)).first()
+
+    # ---- settings, sessions, the log of actions -----------------------------------------------------------
+
+    def read_setting(self, name: str) -> str | None:
+        """A value that is kept in the database."""
+        with self.read() as connection:
+            return connection.execute(sa.select(db.settings.c.value).where(db.settings.c.name == name)).scalar()
+
+    def write_setting(self, name: str, value: str, *, replace: bool = True) -> str:
+        """Keep a value; with `replace=False` one that is there stays. Returns what is there now."""
+        line = self.insert(db.settings).values(name=name, value=value)
+        line = (
+            line.on_conflict_do_update(index_elements=["name"], set_={"value": value})
+            if replace
+            else line.on_conflict_do_nothing()
+        )
+        with self.write() as connection:
+            connection.execute(line)
+            return str(
+                connection.execute(sa.select(db.settings.c.value).where(db.settings.c.name == name)).scalar_one()
+            )
+
+    def begin_session(self, digest: str, expires: float) -> None:
+        """Remember a manager's session, and forget those that have ended."""
+        with self.write() as connection:
+            connection.execute(db.sessions.delete().where(db.sessions.c.expires < self.clock.now()))
+            connection.execute(db.sessions.insert().values(digest=digest, expires=expires))
+
+    def has_session(self, digest: str) -> bool:
+        """Whether a session is there and has not ended."""
+        with self.read() as connection:
+            ends = connection.execute(sa.select(db.sessions.c.expires).where(db.sessions.c.digest == digest)).scalar()
+        return ends is not None and ends > self.clock.now()
+
+    def end_session(self, digest: str) -> None:
+        """Forget a session."""
+        with self.write() as connection:
+            connection.execute(db.sessions.delete().where(db.sessions.c.digest == digest))
+
+    def log_action(self, manager: str, action: str, subject: str = "", reason: str = "") -> None:
+        """Write down what a manager did."""
+        with self.write() as connection:
+            self._log(connection, manager, action, subject, reason)
+
+    def _log(self, connection: sa.Connection, manager: str, action: str, subject: str, reason: str) -> None:
+        connection.execute(
+            db.actions.insert().values(
+                created=self.clock.now(), manager=manager, action=action, subject=subject, reason=reason
+            )
+        )
+
+    def list_actions(self, most: int = 200) -> list[sa.Row[Any]]:
+        """What managers did, the latest first."""
+        with self.read() as connection:
+            return list(connection.execute(sa.select(db.actions).order_by(db.actions.c.id.desc()).limit(most)))
