@@ -21,8 +21,8 @@ def find_promised(service: Service) -> tuple[set[str], str]:
     labels = answer_columns(table, project.question).select(["task", "worker", "label"])
     if not labels.num_rows:
         return set(), "there are no answers yet"
-    model = fit_online(labels, project.question.classes, read_known(table))
-    rule = StopRule(target=project.stop.target).calibrate(model)
+    model = fit_online(labels, project.question.classes, None)  # told the gold, it would vouch for too much
+    rule = StopRule(target=project.stop.target).calibrate(model, read_known(table) or {})
     stopped = rule.stopped(model) if rule.can_promise else [False] * len(model.tasks)
     names = {str(name) for name, done in zip(model.tasks.every, stopped, strict=True) if done}
     return names, rule.promise().rstrip(".") or "it cannot promise yet"

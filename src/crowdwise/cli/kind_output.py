@@ -118,7 +118,7 @@ def aggregate_answers(
     if place is not None:
         output_files.write_results(result, place)
     if options.write_dpo is not None:
-        from crowdwise.kinds.comparisons.preference_files import preference_lines
+        from crowdwise.kinds.comparisons.preference_output import preference_lines
 
         output_files.write_text("".join(preference_lines(result.model)), Path(options.write_dpo))
     if print_result(result):

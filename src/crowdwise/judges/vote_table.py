@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.judges.vote_columns import CLASSES_OF_PAIRS, VoteColumns, read_vote_columns
+from crowdwise.judges.recognise_vote_columns import CLASSES_OF_PAIRS, VoteColumns, read_vote_columns
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.vocabulary import as_vocabulary, positions

@@ -40,10 +40,10 @@ def expected_logs(shape: FloatArray, prior: FloatArray) -> tuple[FloatArray, Flo
     return out.transpose(0, 2, 1), losses
 
 
-def _expected_logs(shape: FloatArray, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
-    before = np.repeat(prior, shape.shape[1] // prior.shape[1], axis=1)
-    mass, mass_before = shape.sum(axis=2), before.sum(axis=2)
-    expected = digamma(shape) - digamma(mass)[:, :, None]
-    rows = gammaln(mass) - gammaln(mass_before) + (gammaln(before).sum(axis=2) - gammaln(shape).sum(axis=2))
-    losses: FloatArray = (rows + ((shape - before) * expected).sum(axis=2)).sum(axis=1)
+def _expected_logs(concentration: FloatArray, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
+    before = np.repeat(prior, concentration.shape[1] // prior.shape[1], axis=1)
+    mass, mass_before = concentration.sum(axis=2), before.sum(axis=2)
+    expected = digamma(concentration) - digamma(mass)[:, :, None]
+    rows = gammaln(mass) - gammaln(mass_before) + (gammaln(before).sum(axis=2) - gammaln(concentration).sum(axis=2))
+    losses: FloatArray = (rows + ((concentration - before) * expected).sum(axis=2)).sum(axis=1)
     return expected, losses

@@ -122,7 +122,7 @@ def bench(
         if json:
             output_files.print_json(found)
         else:
-            _print_tables(found)
+            _list_paper_tables(found)
         return
     asked = BenchRequest(table, options, output_files.check_folder(out))
     try:
@@ -253,7 +253,7 @@ def _round_or_none(value: float) -> float | None:
 # ---- page -------------------------------------------------------------------------------------------------
 
 
-def _print_tables(tables: list[dict[str, Any]]) -> None:
+def _list_paper_tables(tables: list[dict[str, Any]]) -> None:
     """List the tables."""
     console = console_tables.open_console()
     rows = [

@@ -144,7 +144,7 @@ class AuditView:
         return [f"\u2068{name}\u2069" for name in self.classes]
 
     @cached_property
-    def workers(self) -> list[str]:
+    def worker_names(self) -> list[str]:
         """Names of the workers, no two alike."""
         return distinct_names(self.labels.workers.to_pylist())
 

@@ -53,7 +53,7 @@ def audit_charts(portrait: AuditView, score: ConsensusScore | None) -> dict[str,
     made = {
         "confidence": charts.confidence_chart(portrait.confidence[portrait.labelled_tasks]),
         "workers": charts.worker_chart(
-            [portrait.workers[at] for at in chosen],
+            [portrait.worker_names[at] for at in chosen],
             portrait.labels.labels_per_worker[chosen],
             portrait.skill[chosen],
             [portrait.verdicts[at] for at in chosen],
@@ -68,7 +68,9 @@ def audit_charts(portrait: AuditView, score: ConsensusScore | None) -> dict[str,
     if portrait.labels.n_classes <= MOST_DRAWN_CLASSES:
         made["confusion"] = charts.confusion_chart(portrait.mean_confusion, portrait.classes)
     if portrait.graph is not None:
-        made["agreement"] = charts.graph_chart(portrait.graph, [portrait.workers[at] for at in portrait.graph.workers])
+        made["agreement"] = charts.graph_chart(
+            portrait.graph, [portrait.worker_names[at] for at in portrait.graph.workers]
+        )
     return made
 
 

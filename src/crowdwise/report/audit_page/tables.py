@@ -80,7 +80,7 @@ def worker_rows(portrait: AuditView) -> list[list[Any]]:
     grouped = bool((group >= 0).any())
     return [
         [
-            portrait.workers[at],
+            portrait.worker_names[at],
             int(per_worker[at]),
             round(float(portrait.skill[at]), 6),
             round(float(portrait.low[at]), 6),
@@ -193,7 +193,7 @@ def matrix_tables(portrait: AuditView) -> list[dict[str, Any]]:
         ("The whole crowd", "mean, weighed by labels", portrait.mean_confusion)
     ]
     shown_ones += [
-        (portrait.workers[who], why, portrait.confusion(who))
+        (portrait.worker_names[who], why, portrait.confusion(who))
         for why, who in portrait.choose_example_workers(3 if n_classes <= FEW_CLASSES else 1)
     ]
     return [
@@ -223,7 +223,8 @@ def group_rows(portrait: AuditView) -> list[tuple[int, list[str], int, int, floa
     for at in np.argsort(-sizes, kind="stable")[:MOST_GROUPS].tolist():
         members = np.flatnonzero(group == numbers[at])
         names = [
-            portrait.workers[who] for who in busiest_workers(members, portrait.labels.labels_per_worker, MOST_NAMES)
+            portrait.worker_names[who]
+            for who in busiest_workers(members, portrait.labels.labels_per_worker, MOST_NAMES)
         ]
         seen = expected = float("nan")
         if dependence is not None:
