@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,13 +11,12 @@ from tests.campaign.campaigns import postgresql
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A server of PostgreSQL, for the whole session."""
-    with postgresql(tmp_path_factory.mktemp("pg")) as server:
+def postgres() -> Iterator[Any]:
+    """A server of PostgreSQL, for the whole session; other runs of pytest must not clear its folder away."""
+    with tempfile.TemporaryDirectory(prefix="crowdwise-pg-") as folder, postgresql(Path(folder)) as server:
         yield server
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import queue
 import threading
 import time
@@ -33,6 +34,7 @@ __all__ = ["StoreUnavailableError", "Work", "Writer"]
 log = logging.getLogger("crowdwise.campaign")
 T = TypeVar("T")
 BATCH = 512  # requests of one transaction
+REMEMBERED = 5.0  # seconds that a failure counts: regular work often writes nothing, and proves nothing
 PAUSE = 0.5  # seconds between two rounds of what is to be done regularly
 
 
@@ -80,7 +82,7 @@ class Writer:
     ) -> None:
         self.store, self.submit_many, self.regular, self.recover = store, submit_many, regular, recover
         self.n_commits = 0
-        self.failing = False
+        self._failed_at = -math.inf
         self._requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
         self._connection: sa.Connection | None = None
         self._thread = threading.Thread(target=self._loop, name="campaign-writer", daemon=True)
@@ -95,6 +97,11 @@ class Writer:
         self._stopped = True
         self._requests.put(None)
         self._thread.join(timeout)
+
+    @property
+    def failing(self) -> bool:
+        """Whether the database refused to write a moment ago, and has stored no answer since."""
+        return time.monotonic() - self._failed_at < REMEMBERED
 
     @property
     def waiting(self) -> int:
@@ -162,13 +169,14 @@ class Writer:
                 return
             self._fail(batch[0], error)
             return
-        self.failing = False
+        if any(isinstance(request.run, Answer) for request in batch):
+            self._failed_at = -math.inf
         _settle([(request.future, result, None) for request, result in zip(batch, results, strict=True)])
 
     def _fail(self, request: Request, error: Exception) -> None:
         if isinstance(error, SQLAlchemyError | OSError) or type(error).__module__.startswith(("sqlite3", "psycopg")):
             if not isinstance(error, IntegrityError):
-                self.failing = True
+                self._failed_at = time.monotonic()
             log.warning("the database failed", extra={"error": type(error).__name__})
             _settle([(request.future, None, StoreUnavailableError(str(error)))])
             return
