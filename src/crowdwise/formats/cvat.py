@@ -43,6 +43,7 @@ BOXES, POINTS, TAGS = "box", "points", "tag"
 NOT_READ = ("polyline", "ellipse", "cuboid", "skeleton")
 MARKS = (BOXES, POINTS, TAGS, "polygon", "mask", *NOT_READ)
 BEGINNING = re.compile(rb"<annotations\b.*?<(image|track|meta|version)\b", re.DOTALL)
+IMAGE = ("id", "name", "width", "height")  # attributes of an image that are written
 SOURCE = "auto"  # what CVAT calls marks that nobody drew by hand
 MOST_PIXELS = 2**26  # of one image, as masks may have
 
@@ -177,10 +178,10 @@ def write(files: ExportFiles, consensus: ConsensusAnswers, out: Path) -> None:
     with out.open("w", encoding="utf-8") as target:
         target.write('<?xml version="1.0" encoding="utf-8"?>\n<annotations>\n  <version>1.1</version>\n')
         for name, attributes in images.items():
-            kept = {each: attributes[each] for each in ("id", "name", "width", "height") if each in attributes}
+            kept = {each: value for each, value in attributes.items() if each in IMAGE}
             target.write(f"  <image{_format_attributes(kept)}>\n")
-            for element, facts in marks.get(name, ()):
-                target.write(f"    <{element}{_format_attributes(facts)}></{element}>\n")
+            for what, facts in marks.get(name, ()):
+                target.write(f"    <{what}{_format_attributes(facts)}></{what}>\n")
             target.write("  </image>\n")
         target.write("</annotations>\n")
 
