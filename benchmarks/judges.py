@@ -3,11 +3,14 @@
     python benchmarks/judges.py accuracy     # five panels, 100 labelled tasks, 20 draws
     python benchmarks/judges.py choice       # 50 labelled tasks: chosen in strata against drawn at random
     python benchmarks/judges.py bound --draws 100  # how often the bound of --fail-under is above the accuracy elsewhere
+    python benchmarks/judges.py bound simulated_1 simulated_2 simulated_3 --draws 200  # the same where tasks abound
     python benchmarks/judges.py accuracy judges_lesion --draws 5
 
 The data are those of CROWDWISE_DATA (`judges_*`). The answer of people is their unique majority; tasks without one are
-not scored. `accuracy`: the panel model (`fit_votes_to_people`) is fitted to the votes and 100 answers of people drawn
-at random, and scored on all others, against the judge that is best on the 100, and the vote.
+not scored. `simulated_N` is a panel of six judges, three of whom err together, on 4,000 tasks of three classes; people
+say the truth in about 90 of 100 tasks. `accuracy`: the panel model (`fit_votes_to_people`) is fitted to the votes and
+100 answers of people drawn at random, and scored on all others, against the judge that is best on the 100 and the
+vote.
 
 What saw a truth: `calibrate_from_gold`, with its members and priors, is that of `auto` with gold, and was measured on
 these panels when it was made. The posterior that it starts from was chosen among six (auto's, uniform, the vote, three
@@ -29,18 +32,32 @@ import numpy as np
 from crowdwise.evaluate.gold_calibration import calibrate_from_gold
 from crowdwise.judges import PanelVotes, choose_next_tasks, estimate_mean, read_panel
 from crowdwise.judges.agreement_with_people import estimate_share, lower_bound_of_share
-from crowdwise.judges.panel_model import fit_votes_to_people
+from crowdwise.judges.panel_model import WORTH, fit_votes_to_people
 from crowdwise.judges.panel_scores import score_columns
 from crowdwise.metrics import expected_calibration_error
+from crowdwise.simulate import simulate
 
 SETS = [f"judges_{name}" for name in ("cebab_aspects", "cebab_stars", "framing", "lesion", "prompts10k")]
 LABELLED = {"accuracy": 100, "choice": 50, "bound": 100}
 
 
 def load(name: str) -> PanelVotes:
-    """The votes and the people's labels of a set."""
+    """The votes and the people's labels of a set, or of a simulated panel."""
+    if name.startswith("simulated_"):
+        return simulate_panel(int(name.removeprefix("simulated_")))
     folder = Path(os.environ["CROWDWISE_DATA"]) / name
     return read_panel(folder / "judges.csv", folder / "humans.csv")
+
+
+def simulate_panel(seed: int) -> PanelVotes:
+    """Six judges, three of one family, on tasks that one person labelled, right as a rule."""
+    crowd = simulate("families", n_tasks=4_000, n_workers=6, n_classes=3, sizes=(3,), random_state=seed)
+    rng = np.random.default_rng(seed)
+    said = np.where(rng.random(crowd.truth.size) < 0.85, crowd.truth, rng.integers(3, size=crowd.truth.size))
+    labels = crowd.labels
+    votes = {"task": labels.task, "judge": labels.worker, "vote": [f"c{each}" for each in labels.label]}
+    people = {"task": np.arange(said.size), "worker": ["one"] * said.size, "label": [f"c{each}" for each in said]}
+    return read_panel(votes, people)
 
 
 def fit_from(panel: PanelVotes, alone: np.ndarray, told: np.ndarray) -> np.ndarray:
@@ -114,7 +131,8 @@ def measure_choice(name: str, draws: int) -> dict[str, float]:
 def measure_bound(name: str, draws: int) -> dict[str, float]:
     """How often bound and interval miss the accuracy on the other tasks, and what chance alone gives on so few tasks.
 
-    `z` is the cross-fitted accuracy less that of the others, over the standard error of this difference.
+    `z` is the cross-fitted accuracy less that of the others, over the standard error of this difference; bias is its
+    mean, spread that of its square (1 where nothing but chance in the tasks is at work).
     """
     panel = load(name)
     reference = panel.find_reference()
@@ -129,12 +147,19 @@ def measure_bound(name: str, draws: int) -> dict[str, float]:
         found = calibrate_from_gold(panel.votes, alone, told)
         right = found.cross_fitted.argmax(axis=1) == reference[drawn]
         truth = (found.posterior[rest].argmax(axis=1) == reference[rest]).mean()
-        interval = estimate_share(right)
+        interval = estimate_share(right, worth=WORTH)
         z = (right.mean() - truth) / np.sqrt(truth * (1 - truth) * (1 / n + 1 / rest.size))
         rows.append(
-            [lower_bound_of_share(right) > truth, interval.low <= truth <= interval.high, z > 1.645, abs(z) < 1.645]
+            [
+                lower_bound_of_share(right, worth=WORTH) > truth,
+                interval.low <= truth <= interval.high,
+                z > 1.645,
+                abs(z) < 1.645,
+                z,
+                z**2,
+            ]
         )
-    names = ("bound above", "interval covers", "z > 1.645", "|z| < 1.645")
+    names = ("bound above", "interval covers", "z > 1.645", "|z| < 1.645", "bias", "spread")
     return dict(zip(names, np.mean(rows, axis=0).tolist(), strict=True))
 
 

@@ -8,6 +8,7 @@ import pytest
 from crowdwise.judges.agreement_with_people import estimate_share, lower_bound_of_share
 from crowdwise.judges.next_tasks import choose_next_tasks
 from crowdwise.judges.prediction_powered import (
+    correct_mean,
     correct_shares,
     estimate_human_mean,
     estimate_mean,
@@ -135,3 +136,21 @@ def test_labels_that_are_all_equal_are_no_certainty() -> None:
     found = estimate_human_mean(np.ones(30))
     assert found.high == pytest.approx(1)
     assert found.low == pytest.approx(0.05 ** (1 / 30))  # a share of which 30 draws are all right in 5 % of samples
+
+
+def test_corrected_mean_grade() -> None:
+    rng = np.random.default_rng(7)
+    confusion = np.array([[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.05, 0.25, 0.7]])
+    shares, grades = np.array([0.5, 0.3, 0.2]), np.array([1.0, 2.0, 4.0])
+    covered = []
+    for seed in range(100):
+        truth = rng.choice(3, 2_000, p=shares)
+        decided = (rng.random((2_000, 1)) > confusion.cumsum(axis=1)[truth]).sum(axis=1)
+        found = correct_mean(decided[:300], truth[:300], decided, grades, random_state=seed)
+        assert found is not None
+        covered.append(found.low <= shares @ grades <= found.high)
+    assert np.mean(covered) == pytest.approx(0.9, abs=0.09)
+    classes = correct_shares(decided[:300], truth[:300], decided, 3, random_state=seed)
+    assert classes is not None
+    assert found.value == pytest.approx(sum(each.value * grade for each, grade in zip(classes, grades, strict=True)))
+    assert correct_mean(np.zeros(300, int), truth[:300], decided, grades) is None

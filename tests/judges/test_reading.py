@@ -120,9 +120,9 @@ def test_versions() -> None:
         (VOTES, {"item": ["a"], "worker": ["x"], "left": ["p"], "right": ["q"], "winner": ["p"]}, "comparisons"),
         ({"judge": ["m"], "left": ["p"], "right": ["p"], "winner": ["p"]}, None, "two different contestants"),
         (
-            {"task": list(range(50)), "judge": ["m"] * 50, "vote": [each / 7 for each in range(50)]},
+            {"task": list(range(50)), "judge": ["m"] * 50, "vote": [f"reason {each}" for each in range(50)]},
             None,
-            "round them to grades",
+            "50 distinct values, which are texts: give the class",
         ),
         (VOTES | {"system": ["s", "t", "s", "s"]}, PEOPLE, "two systems"),
     ],
@@ -177,3 +177,24 @@ def test_people_who_always_tie_have_no_answer() -> None:
     assert np.isnan(found.consensus.accuracy.value)
     assert found.judges[0].replaces is not None
     assert "On no task with a vote do people have one answer" in " ".join(found.sentences())
+
+
+def test_scores_of_many_values_are_rounded_to_grades() -> None:
+    from crowdwise.judges.score_grades import choose_step
+
+    rng = np.random.default_rng(0)
+    truth = rng.uniform(0, 100, 300)
+    task = np.repeat(np.arange(300), 3)
+    vote = np.clip(truth[task] + rng.normal(0, 5, 900), 0, 100)
+    votes = {"task": task, "judge": np.tile(["a", "b", "c"], 300), "vote": [*vote[:-1], 1e6]}
+    people = {"task": np.arange(300), "worker": ["ann"] * 300, "label": truth}
+    panel = read_panel(votes, people)
+    assert panel.classes == [str(10 * grade) for grade in range(11)]
+    assert panel.notes[0].startswith("The votes are scores of")
+    assert "rounded to multiples of 10; 1 beyond 0 to 100 count as the nearest of these" in panel.notes[0]
+    assert panel.find_reference().tolist() == np.round(truth / 10).astype(int).tolist()
+    # Rounded means stay where they were.
+    assert (panel.count_human_labels() @ np.arange(0, 101, 10)).mean() == pytest.approx(truth.mean(), abs=0.6)
+    for low, high in ((0.0, 1.0), (-3.0, 4.0), (0.001, 0.0042), (1e6, 1e6 + 30)):
+        step = choose_step(low, high)
+        assert 5 <= round(high / step) - round(low / step) + 1 <= 11

@@ -147,7 +147,7 @@ def worker_table(console: Console, workers: pa.Table, rows: Sequence[int], habit
     )  # fmt: skip
 
 
-def disputed_table(result: FittedResult, most: int, items: TaskItems | None = None) -> Padding | None:
+def disputed_table(console: Console, result: FittedResult, most: int, items: TaskItems | None = None) -> Padding | None:
     """Show the tasks whose class is least sure, what they show, and how the votes fell; None if all are certain."""
     import numpy as np
 
@@ -155,21 +155,27 @@ def disputed_table(result: FittedResult, most: int, items: TaskItems | None = No
     order = np.argsort(result.consensus["confidence"].to_numpy(), kind="stable")
     disputed = (result.labels.vote_counts() > 0).sum(axis=1) > 1
     order = order[disputed[order]][:most]
+    shown = [at for at in order.tolist() if entropy[at] > 1e-3]
     rows: list[list[str | Text]] = [
         [
-            display_name(result.consensus["task"][at].as_py(), 26 if items is None else 14),
-            *([] if items is None else [format_item_line(items.describe(at), 26)]),
+            display_name(result.consensus["task"][at].as_py(), 26 if items is None else 11),
             display_name(result.consensus["label"][at].as_py(), 14),
             f"{result.consensus['confidence'][at].as_py():.1%}",
             format_votes(result, at),
         ]
-        for at in order.tolist()
-        if entropy[at] > 1e-3
+        for at in shown
     ]
     if not rows:
         return None
-    shows = [] if items is None else [("item", "left")]
-    columns = (("task", "left"), *shows, ("consensus", "left"), ("sure", "right"), ("answers", "left"))
+    columns = [("task", "left"), ("consensus", "left"), ("sure", "right"), ("answers", "left")]
+    if items is not None:  # in the room that the others leave, so that no number is cut
+        taken = 2 + sum(
+            3 + max(len(header), *(len(row[place]) for row in rows)) for place, (header, _) in enumerate(columns)
+        )
+        room = min(max(console.width - taken - 3, 8), 40)
+        columns.insert(1, ("item", "left"))
+        for row, at in zip(rows, shown, strict=True):
+            row.insert(1, format_item_line(items.describe(at), room))
     return make_table(*columns, rows=rows)
 
 

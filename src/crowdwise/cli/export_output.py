@@ -60,7 +60,7 @@ def print_export(export: Export, files: LabelFiles, notes: list[str]) -> None:
         console_tables.print_heading(console, "What is no answer")
         console_tables.print_notes(console, notes)
     if export.question is None:
-        command = ["crowdwise", "describe", *files.files]
+        command = ["crowdwise", "describe", *files.build_file_arguments()]
         steps = [(f"Take {each.name}:", quote_command(*command, "--question", each.name)) for each in export.questions]
         console_tables.print_next_steps(console, steps)
     console.print()

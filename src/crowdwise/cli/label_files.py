@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.cli import console_tables
-from crowdwise.cli.options import ColumnOptions, TimedColumnOptions, build_option_arguments
+from crowdwise.cli.options import ColumnOptions, TimedColumnOptions, build_option_arguments, split_workers
 from crowdwise.labels.errors import InputError, InputWarning, OtherKindError, listing, quote
 
 if TYPE_CHECKING:
@@ -54,21 +54,36 @@ class LabelFiles:
         What was left out of an export is warned of, once.
         """
         from crowdwise.formats.open_export import find_export
+        from crowdwise.labels.several_files import join_sources
 
-        columns = self.columns
+        columns, workers = self.columns, self.name_workers()
         if columns.format is None and (columns.task_column or columns.worker_column or columns.label_column):
-            return self.files  # who names columns is taken at their word
+            # Who names columns is taken at their word.
+            return self.files if workers is None else join_sources(self.files, workers=workers)
         held, export = find_export(
             self.files,
             format=columns.format,
             question=columns.question,
             kind=columns.kind and columns.kind.value,
             include_predictions=columns.include_predictions,
+            workers=workers,
         )
         if export is None:
             return held
         export.warn_of_left_out()
         return export
+
+    def name_workers(self) -> list[str] | None:
+        """Whose each file is, in the order of the files; None where --worker was not given."""
+        if not self.columns.worker:
+            return None
+        named = {file: name for name, file in split_workers(self.columns.worker)}
+        strangers = [file for file in self.files if file not in named]
+        if strangers:
+            raise InputError(
+                f"{quote(strangers[0])} has no worker. Give --worker NAME=FILE for each file, or for none."
+            )
+        return [named[file] for file in self.files]
 
     @property
     def export(self) -> Export | None:
@@ -129,16 +144,20 @@ class LabelFiles:
                 self.opened if self.export is None else self.export.to_columns(),
             )
 
+    def build_file_arguments(self) -> list[str]:
+        """Give the files on a command line, with their workers where these are named."""
+        return self.files if not self.columns.worker else build_option_arguments({"worker": self.columns.worker})
+
     def build_column_arguments(self) -> list[str]:
         """Give the options on a command line."""
-        given = asdict(self.columns)
+        given = asdict(self.columns) | {"worker": None}
         return build_option_arguments(
             given | {"on_duplicate": None if given["on_duplicate"] == "error" else given["on_duplicate"]}
         )
 
     def build_command_arguments(self) -> list[str]:
         """Give files and options on a command line."""
-        return [*self.files, *self.build_column_arguments()]
+        return [*self.build_file_arguments(), *self.build_column_arguments()]
 
 
 def read_files(given: LabelFiles) -> CrowdLabels:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from crowdwise.labels.engine_choice import ENGINES
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = [
     "AuditOptions",
@@ -39,6 +40,7 @@ __all__ = [
     "build_option_arguments",
     "expand_option_groups",
     "make_option",
+    "split_workers",
 ]
 
 
@@ -86,10 +88,30 @@ def make_option(text: str, metavar: str | None = None, *, least: int | None = No
     return typer.Option(help=text, metavar=metavar, min=least, rich_help_panel=panel)
 
 
+def _add_files_of_workers(context: typer.Context, labels: list[str]) -> list[str]:
+    """LABELS and the files that --worker names, which is read before."""
+    named = [file for _, file in split_workers(context.params.get("worker") or [])]
+    if not labels and not named and not context.resilient_parsing:
+        raise InputError("Missing argument 'LABELS'. Give a file, or --worker NAME=FILE for each worker.")
+    return [*labels, *(file for file in named if file not in labels)]
+
+
+def split_workers(given: Sequence[str]) -> list[tuple[str, str]]:
+    """The worker and the file of each --worker NAME=FILE."""
+    pairs = [each.partition("=") for each in given]
+    wrong = [each for each, (name, _, file) in zip(given, pairs, strict=True) if not name or not file]
+    if wrong:
+        raise InputError(f"--worker {quote(wrong[0])} is not NAME=FILE, as ann=job1.zip is.")
+    return [(name, file) for name, _, file in pairs]
+
+
 Labels = Annotated[
     list[str],
     typer.Argument(
         metavar="LABELS",
+        default_factory=list,
+        callback=_add_files_of_workers,
+        show_default=False,
         help="CSV, TSV, JSON lines, Parquet or Arrow, plain or gzipped, or the export of a labelling tool as it is "
         "(see `crowdwise formats`); - for standard input. Several files, or a pattern such as 'days/*.csv', are read "
         "as one.",
@@ -109,6 +131,15 @@ Outer = Annotated[OuterNames | None, column_option("What the outer names of nest
 export_option = partial(make_option, panel="Exports of labelling tools")
 Question = Annotated[str | None, export_option("Which question of an export, where it holds several.", "NAME")]
 ExportFormat = Annotated[str | None, export_option("See `crowdwise formats`; by the content, if left out.", "NAME")]
+Worker = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=FILE",
+        is_eager=True,  # LABELS may be left out where it is given
+        help="Whose FILE is (also an archive or folder), where a tool writes one for each worker. Give it for each.",
+        rich_help_panel="Exports of labelling tools",
+    ),
+]
 IncludePredictions = Annotated[
     bool,
     typer.Option(
@@ -153,6 +184,7 @@ class ColumnOptions:
     question: Question = None
     format: ExportFormat = None
     include_predictions: IncludePredictions = False
+    worker: Worker = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,15 +243,16 @@ class AuditOptions(ConsensusOptions):
 def build_option_arguments(given: Mapping[str, Any]) -> list[str]:
     """Options and their values as words of a command line; None is left out, and what is switched off.
 
-    >>> build_option_arguments({"max_iter": 5, "gold": None, "compare": True})
-    ['--max-iter', '5', '--compare']
+    >>> build_option_arguments({"max_iter": 5, "gold": None, "compare": True, "worker": ["ann=a.csv", "bob=b.csv"]})
+    ['--max-iter', '5', '--compare', '--worker', 'ann=a.csv', '--worker', 'bob=b.csv']
     """
-    chosen = {
-        f"--{name.replace('_', '-')}": value
-        for name, value in given.items()
+    chosen = [
+        (f"--{name.replace('_', '-')}", value)
+        for name, every in given.items()
+        for value in (every if isinstance(every, list) else [every])
         if value is not None and value is not False
-    }
-    return [word for option, value in chosen.items() for word in ((option,) if value is True else (option, str(value)))]
+    ]
+    return [word for option, value in chosen for word in ((option,) if value is True else (option, str(value)))]
 
 
 def expand_option_groups(command: Callable[..., None]) -> Callable[..., None]:

@@ -45,8 +45,29 @@ def write_consensus_back(files: LabelFiles, model: Any, consensus: pa.Table, out
         from crowdwise.kinds.masks.consensus_regions import add_regions
 
         consensus = add_regions(model, consensus)
+    if asked.kind == "comparisons":
+        consensus = _choose_sides(export, model)
     soft = SoftLabels(tuple(model.classes_.tolist()), model.posterior_) if asked.kind == "labels" else None
+    tasks = export.answers["task"].unique().to_pylist()
     with replace_file(Path(out)) as draft:
-        export.format.write(export.files, ConsensusAnswers(asked, consensus, soft), draft)
+        export.format.write(export.files, ConsensusAnswers(asked, consensus, soft, tuple(tasks)), draft)
     said = f"crowdwise: The consensus for {export.format.name} is in {escape_unprintable(out)}."
     print(said, file=sys.stderr)
+
+
+def _choose_sides(export: Export, model: Any) -> pa.Table:
+    """The better side of the pair that each task shows, and how probable that is."""
+    import pyarrow as pa
+
+    pairs = model.preferences().select(["chosen", "rejected", "flip_rate"]).to_pydict()
+    flipped = {(str(won), str(lost)): flip for won, lost, flip in zip(*pairs.values(), strict=True)}
+    rows: dict[Any, tuple[str, float]] = {}
+    for task, left, right in zip(
+        *(export.answers[name].to_pylist() for name in ("task", "left", "right")), strict=True
+    ):
+        side = "left" if (str(left), str(right)) in flipped else "right"
+        pair = (str(left), str(right)) if side == "left" else (str(right), str(left))
+        if pair in flipped:  # not so where both sides show the same
+            rows[task] = side, 1 - flipped[pair]
+    sides, sure = zip(*rows.values(), strict=True) if rows else ((), ())
+    return pa.table({"task": list(rows), "label": list(sides), "confidence": list(sure)})

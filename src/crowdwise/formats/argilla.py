@@ -29,11 +29,11 @@ from crowdwise.formats.json_records import format_json
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from crowdwise.formats.answer_collector import AnswerCollector
-    from crowdwise.formats.consensus_answers import ConsensusAnswers
+    from crowdwise.formats.consensus_answers import ConsensusAnswers, ConsensusMark
     from crowdwise.formats.export_files import ExportFiles
 
 __all__ = ["FORMAT"]
@@ -259,21 +259,29 @@ def write(files: ExportFiles, consensus: ConsensusAnswers, out: Path) -> None:
             f"{files.origin} does not say which of its columns are fields and which metadata, as records must. Export "
             "the data set with records.to_json, and write back from that."
         )
-    if consensus.question.kind not in ("labels", "multi-label", "ordinal", "texts"):
+    marked = consensus.question.kind == "spans"
+    if consensus.question.kind not in ("labels", "multi-label", "ordinal", "texts") and not marked:
         raise InputError(f"{consensus.question.kind} are not written for Argilla yet. Leave --write-back out.")
+    known = consensus.marks_by_task if marked else consensus.by_task
     kept = ("id", "fields", "metadata", "vectors", "_server_id")
     with out.open("w", encoding="utf-8") as file:
         file.write("[")
         number = 0
         for record, _ in files.records():
-            said = consensus.by_task.get(str(_task_of(record)))
+            said: Any = known.get(str(_task_of(record)))
             if said is not None:
-                suggestion = {"value": said.answer, "score": said.confidence, "agent": AGENT}
+                suggestion = _suggest_spans(said) if marked else {"value": said.answer, "score": said.confidence}
+                suggestion["agent"] = AGENT
                 made = {name: record[name] for name in kept if record.get(name) is not None}
                 made |= {"suggestions": {consensus.question.name: suggestion}, "responses": {}}
                 file.write((",\n" if number else "\n") + format_json(made))
                 number += 1
         file.write("\n]\n")
+
+
+def _suggest_spans(marks: Sequence[ConsensusMark]) -> dict[str, Any]:
+    spans = [{"start": mark.place[0], "end": mark.place[1], "label": mark.label} for mark in marks]
+    return {"value": spans, "score": [mark.confidence for mark in marks]}
 
 
 FORMAT = Format(

@@ -8,24 +8,32 @@
 | `T1⇥Type start end;start end⇥text` | a span in pieces: counted and left out |
 | `R`, `E`, `A`, `M`, `N`, `*`, `#` | relations, events, attributes, notes: counted and left out |
 | empty file | the worker marked nothing |
+
+Written back is a zip archive with the folder of one more annotator, crowdwise: the spans of the consensus, and the
+texts where they lie beside the annotations.
 """
 
 from __future__ import annotations
 
 import re
+import zipfile
 from typing import TYPE_CHECKING
 
+from crowdwise.formats.consensus_answers import AGENT
 from crowdwise.formats.export_format import Format
 from crowdwise.formats.marked_spans import MarkedSpans
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from crowdwise.formats.answer_collector import AnswerCollector
+    from crowdwise.formats.consensus_answers import ConsensusAnswers
     from crowdwise.formats.export_files import ExportFile, ExportFiles
 
 __all__ = ["FORMAT"]
 
-SUFFIX = ".ann"
+SUFFIX, TEXTS = ".ann", ".txt"
 QUESTION = "entities"
 LINE = re.compile(rb"([TREAMN]\d+|\*|#\S*)\t")
 SPAN = re.compile(r"T\S*\t(\S+) (\d+) (\d+)((?:;\d+ \d+)*)(?:\t.*)?")
@@ -52,11 +60,11 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
     marked = MarkedSpans()
     for file in files.files:
         if file.path.suffix == SUFFIX:
-            worker, *below = file.path.parts
+            worker, *below = file.path.parts if file.worker is None else (file.worker, *file.path.parts)
             if not below:
                 raise InputError(
                     f"{file.blob.name} does not say who marked it. Put the documents of each annotator into a folder "
-                    "of their name, and give the folder above."
+                    "of their name, and give the folder above; or name them: --worker NAME=FOLDER."
                 )
             _read_document(file, "/".join(below).removesuffix(SUFFIX), worker, marked, found)
     marked.give(found)
@@ -91,9 +99,32 @@ def _read_document(file: ExportFile, task: str, worker: str, marked: MarkedSpans
         marked.add(QUESTION, task, worker, (int(span[2]), int(span[3]), span[1]))
 
 
+def write(files: ExportFiles, consensus: ConsensusAnswers, out: Path) -> None:
+    """Write a zip archive with a folder of .ann files, and the texts that they are about."""
+    texts: dict[str, str] = {}
+    for file in files.files:
+        below = file.path.parts[file.worker is None :]
+        if file.path.suffix == TEXTS and below:
+            # As brat reads them: the ends of lines count as they stand, and what is no UTF-8 is a character each.
+            task = "/".join(below).removesuffix(TEXTS)
+            texts.setdefault(task, file.blob.all().decode("utf-8", "replace"))
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for task, marks in consensus.marks_by_task.items():
+            lines = []
+            for number, mark in enumerate(marks, 1):
+                start, end = mark.place
+                covered = " ".join(texts[task][start:end].split("\n")) if task in texts else ""
+                lines.append(f"T{number}\t{mark.label} {start} {end}\t{covered}\n")
+            archive.writestr(f"{AGENT}/{task}{SUFFIX}", "".join(lines))
+            if task in texts:
+                archive.writestr(f"{AGENT}/{task}{TEXTS}", texts[task])
+
+
 FORMAT = Format(
     slug="brat",
     name="brat",
     files="standoff, a folder of .ann files for each annotator",
     kinds=("spans",),
+    writes="a folder of .ann files with the consensus (zip)",
+    is_of_one_worker=True,
 )

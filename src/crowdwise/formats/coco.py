@@ -225,4 +225,5 @@ FORMAT = Format(
     files="one JSON file for each worker, in a folder or one after the other",
     kinds=("boxes", "masks"),
     writes="one file with the consensus",
+    is_of_one_worker=True,
 )

@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
     from crowdwise.formats.export import Question
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["AGENT", "ConsensusAnswer", "ConsensusAnswers", "SoftLabels"]
+__all__ = ["AGENT", "MARKS", "ConsensusAnswer", "ConsensusAnswers", "ConsensusMark", "SoftLabels", "least_confidence"]
 
 AGENT = "crowdwise"  # as whom the tools are told that the consensus was found
 ANSWERED = ("label", "value", "labels", "text")  # the column of the consensus that holds the answer
+# Kinds whose consensus is several marks a task: the columns that say where a mark is.
+MARKS = {"spans": ("start", "end"), "boxes": ("x_min", "y_min", "x_max", "y_max"), "points": ("x", "y")}
 
 
 class ConsensusAnswer(NamedTuple):
@@ -26,6 +30,19 @@ class ConsensusAnswer(NamedTuple):
 
     answer: Any
     confidence: float | None
+
+
+class ConsensusMark(NamedTuple):
+    """A span, box or point of the consensus: its place (see `MARKS`), its label, and how probable it is."""
+
+    place: tuple[Any, ...]
+    label: str
+    confidence: float
+
+
+def least_confidence(marks: Sequence[ConsensusMark]) -> float | None:
+    """How probable the least sure mark of a task is; None where nothing is marked."""
+    return min((mark.confidence for mark in marks), default=None)
 
 
 class SoftLabels(NamedTuple):
@@ -47,11 +64,14 @@ class ConsensusAnswers:
         As `consensus()` gives it: task, label (or value) and confidence; of masks also their regions.
     soft
         Of labels: the probability of each class.
+    tasks
+        Every task that was answered, also those in which the consensus marks nothing.
     """
 
     question: Question
     table: pa.Table
     soft: SoftLabels | None = None
+    tasks: tuple[Any, ...] = ()
 
     @cached_property
     def by_task(self) -> dict[str, ConsensusAnswer]:
@@ -66,6 +86,16 @@ class ConsensusAnswers:
         sure = self.table["confidence"].to_pylist() if "confidence" in names else [None] * len(said)
         tasks = map(str, self.table["task"].to_pylist())
         return {task: ConsensusAnswer(*each) for task, each in zip(tasks, zip(said, sure, strict=True), strict=True)}
+
+    @cached_property
+    def marks_by_task(self) -> dict[str, list[ConsensusMark]]:
+        """The marks of each task that was answered, by the task's name as text."""
+        marks: dict[str, list[ConsensusMark]] = {str(task): [] for task in self.tasks}
+        place = MARKS[self.question.kind]
+        for row in self.table.to_pylist():
+            mark = ConsensusMark(tuple(row[name] for name in place), str(row["label"]), row["confidence"])
+            marks[str(row["task"])].append(mark)
+        return marks
 
 
 def _split_set(cell: str) -> list[str]:

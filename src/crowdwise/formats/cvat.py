@@ -10,12 +10,15 @@
 | `tag` | labels, or multi-label where some images have several |
 | `polyline`, `ellipse`, `cuboid`, `skeleton` | counted and left out |
 | image without a mark | the worker saw nothing in it |
+
+Written back is one such file with the consensus, which CVAT takes as annotations of a job or task.
 """
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
@@ -26,7 +29,11 @@ from crowdwise.formats.xml_elements import Element, read_elements
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from crowdwise.formats.answer_collector import AnswerCollector
+    from crowdwise.formats.consensus_answers import ConsensusAnswers, ConsensusMark
     from crowdwise.formats.export_files import ExportFile, ExportFiles
 
 __all__ = ["FORMAT"]
@@ -36,6 +43,8 @@ BOXES, POINTS, TAGS = "box", "points", "tag"
 NOT_READ = ("polyline", "ellipse", "cuboid", "skeleton")
 MARKS = (BOXES, POINTS, TAGS, "polygon", "mask", *NOT_READ)
 BEGINNING = re.compile(rb"<annotations\b.*?<(image|track|meta|version)\b", re.DOTALL)
+IMAGE = ("id", "name", "width", "height")  # attributes of an image that are written
+SOURCE = "auto"  # what CVAT calls marks that nobody drew by hand
 MOST_PIXELS = 2**26  # of one image, as masks may have
 
 
@@ -155,9 +164,73 @@ def _unpack_mask(element: Element, size: tuple[int, int], where: str) -> dict[st
     return {"size": list(size), "counts": [0, *runs] if flat[0] else runs}
 
 
+# ---- writing ----------------------------------------------------------------------------------------------
+
+
+def write(files: ExportFiles, consensus: ConsensusAnswers, out: Path) -> None:
+    """Write the images with the marks of the consensus."""
+    marks = _elements_of(consensus)
+    images: dict[str, dict[str, str]] = {}
+    for _, file in name_workers(files, SUFFIX, what="marks"):
+        for element in read_elements(file.blob):
+            if element.name == "image" and element.path == ("annotations",):
+                images.setdefault(element.attributes["name"], element.attributes)
+    with out.open("w", encoding="utf-8") as target:
+        target.write('<?xml version="1.0" encoding="utf-8"?>\n<annotations>\n  <version>1.1</version>\n')
+        for name, attributes in images.items():
+            kept = {each: value for each, value in attributes.items() if each in IMAGE}
+            target.write(f"  <image{_format_attributes(kept)}>\n")
+            for what, facts in marks.get(name, ()):
+                target.write(f"    <{what}{_format_attributes(facts)}></{what}>\n")
+            target.write("  </image>\n")
+        target.write("</annotations>\n")
+
+
+def _format_attributes(facts: Mapping[str, Any]) -> str:
+    texts = {name: f"{value:.6g}" if isinstance(value, float) else str(value) for name, value in facts.items()}
+    return "".join(f" {name}={quoteattr(text)}" for name, text in texts.items())
+
+
+def _elements_of(consensus: ConsensusAnswers) -> dict[str, list[tuple[str, dict[str, Any]]]]:
+    """The elements of each image: their names and attributes."""
+    kind = consensus.question.kind
+    if kind in ("boxes", "points"):
+        make = _box_element if kind == "boxes" else _points_element
+        return {task: [make(mark) for mark in marks] for task, marks in consensus.marks_by_task.items()}
+    if kind == "masks":
+        rows = [row for row in consensus.table.to_pylist() if row["pixels"]]
+        return {str(row["task"]): [_mask_element(row, consensus.question.name)] for row in rows}
+    return {
+        task: [
+            (TAGS, {"label": label, "source": SOURCE})
+            for label in (said.answer if isinstance(said.answer, list) else [said.answer])
+        ]
+        for task, said in consensus.by_task.items()
+    }
+
+
+def _box_element(mark: ConsensusMark) -> tuple[str, dict[str, Any]]:
+    corners = dict(zip(("xtl", "ytl", "xbr", "ybr"), (f"{each:.2f}" for each in mark.place), strict=True))
+    return BOXES, {"label": mark.label, "source": SOURCE, "occluded": 0, **corners, "score": mark.confidence}
+
+
+def _points_element(mark: ConsensusMark) -> tuple[str, dict[str, Any]]:
+    place = ",".join(f"{each:.2f}" for each in mark.place)
+    return POINTS, {"label": mark.label, "source": SOURCE, "occluded": 0, "points": place, "score": mark.confidence}
+
+
+def _mask_element(row: Mapping[str, Any], label: str) -> tuple[str, dict[str, Any]]:
+    left, top, right, bottom = row["bounds"]
+    runs = ", ".join(map(str, row["row_runs"]))
+    place = {"rle": runs, "left": left, "top": top, "width": right - left, "height": bottom - top}
+    return "mask", {"label": label, "source": SOURCE, "occluded": 0, **place, "score": row["confidence"]}
+
+
 FORMAT = Format(
     slug="cvat",
     name="CVAT",
     files="CVAT for images 1.1, an XML file or archive for each worker",
     kinds=("boxes", "masks", "points", "labels", "multi-label"),
+    writes="one file with the consensus (XML)",
+    is_of_one_worker=True,
 )

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.formats.answer_columns import is_name
+from crowdwise.formats.consensus_answers import least_confidence
 from crowdwise.formats.export_format import Format
 from crowdwise.formats.json_records import format_json
 from crowdwise.labels.columns import candidates
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from crowdwise.formats.answer_collector import AnswerCollector
-    from crowdwise.formats.consensus_answers import ConsensusAnswers
+    from crowdwise.formats.consensus_answers import ConsensusAnswers, ConsensusMark
     from crowdwise.formats.export_files import ExportFiles
 
 __all__ = ["FORMAT"]
@@ -56,12 +57,12 @@ def recognises(files: ExportFiles) -> bool:
 def read(files: ExportFiles, found: AnswerCollector) -> None:
     """Give every line of every member to the collector."""
     for file in files.files:
-        worker = file.path.stem
-        if worker == SHARED:
+        worker = file.worker or file.path.stem
+        if file.worker is None and worker == SHARED:
             raise InputError(
                 f"{file.blob.name} holds the answers of all members as one, and not who gave which. In doccano, switch "
                 "'Share annotations across all users' off before labelling: the export then has a file for each member."
-                " If one person labelled it all, give the file their name."
+                " If one person labelled it all, name them: --worker NAME=FILE."
             )
         seen: dict[Any, int] = {}
         records = file.records()
@@ -119,17 +120,30 @@ def _corners(box: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def write(files: ExportFiles, consensus: ConsensusAnswers, out: Path) -> None:
-    """Write a line for each task with the consensus as its label."""
-    if consensus.question.kind not in ("labels", "multi-label"):
-        raise InputError(f"{consensus.question.kind} are not written for doccano yet. Leave --write-back out.")
-    left = dict(consensus.by_task)
+    """Write a line for each task with the consensus as its label, in the field and the form of the export."""
+    marked = consensus.question.kind in ("spans", "boxes")
+    left = dict(consensus.marks_by_task if marked else consensus.by_task)
     with out.open("w", encoding="utf-8") as file:
         for record, _ in files.records():
-            said = left.pop(str(record["id"]), None)
-            if said is not None:
+            said: Any = left.pop(str(record["id"]), None)
+            if said is None:
+                continue
+            if marked:
+                field = next(name for name in MARKED if name in record)
+                line = {field: [_format_mark(mark, field) for mark in said], "confidence": least_confidence(said)}
+            else:
                 label = said.answer if isinstance(said.answer, list) else [said.answer]
-                line = {**record, "label": label, "confidence": said.confidence}
-                file.write(format_json(line) + "\n")
+                line = {"label": label, "confidence": said.confidence}
+            file.write(format_json({**record, **line}) + "\n")
+
+
+def _format_mark(mark: ConsensusMark, field: str) -> Any:
+    if field == "label":
+        return [*mark.place, mark.label]
+    if field == "entities":
+        return {"label": mark.label, "start_offset": mark.place[0], "end_offset": mark.place[1]}
+    left, top, right, bottom = mark.place
+    return {"x": left, "y": top, "width": right - left, "height": bottom - top, "label": mark.label}
 
 
 FORMAT = Format(
@@ -138,4 +152,5 @@ FORMAT = Format(
     files="zip, or <username>.jsonl for each member",
     kinds=("labels", "multi-label", "spans", "boxes"),
     writes="a line for each task (JSON lines, for import)",
+    is_of_one_worker=True,
 )

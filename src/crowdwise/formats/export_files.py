@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.columns import Columns
 
-__all__ = ["ExportFile", "ExportFiles", "open_files"]
+__all__ = ["ExportFile", "ExportFiles", "open_files", "open_files_of_workers"]
 
 ZIP = b"PK\x03\x04"
 MOST_FILES = 200_000  # of a folder: more are no export, but the root of a disk given by mistake
@@ -40,10 +40,13 @@ class ExportFile:
         Where it stands in the folder or archive, with / between; its name where it was given by itself.
     open
         Opens it.
+    worker
+        Whose answers it holds, where the user said so.
     """
 
     path: PurePosixPath
     open: Callable[[], Blob]
+    worker: str | None = None
 
     @cached_property
     def blob(self) -> Blob:
@@ -133,6 +136,7 @@ class ExportFiles:
         """Every record of every file, and where it stands; one that is no object is refused."""
         for file in self.files:
             records = file.records()
+            records.worker = file.worker
             for record in records:
                 if not isinstance(record, dict):
                     raise InputError(f"{records.where} holds {quote(record)}, not an object. Export the file again.")
@@ -157,6 +161,18 @@ def open_files(source: str | Path | Blob | Sequence[str | Path]) -> ExportFiles:
     above = os.path.commonpath([Path(path).absolute().parent for path in paths])
     named = tuple(ExportFile(PurePosixPath(*_relative(path, above)), _opener(path)) for path in paths)
     return ExportFiles(f"{escape_letters(named[0].path.name)} and {len(named) - 1} more", named)
+
+
+def open_files_of_workers(paths: Sequence[str | Path], workers: Sequence[str]) -> ExportFiles:
+    """The files of each path (a file, an archive or a folder) as those of the worker who is named for it."""
+    expand_paths(paths)  # none may come twice
+    files = [
+        replace(file, worker=worker)
+        for path, worker in zip(paths, workers, strict=True)
+        for file in open_files(path).files
+    ]
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return ExportFiles(f"{escape_letters(Path(paths[0]).name)}{more}", tuple(files))
 
 
 def _relative(path: str | Path, above: str) -> tuple[str, ...]:

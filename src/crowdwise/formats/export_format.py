@@ -39,6 +39,8 @@ class Format:
         Kinds of answers that it can hold.
     writes
         What `write` writes, in a few words; "" where there is no writer.
+    is_of_one_worker
+        Whether a file may hold the answers of one worker without saying whose they are.
     """
 
     slug: str
@@ -46,6 +48,7 @@ class Format:
     files: str
     kinds: tuple[str, ...]
     writes: str = ""
+    is_of_one_worker: bool = False
 
     def recognises(self, files: ExportFiles) -> bool:
         """Whether these files are its export; looks at the first record or the header line alone, and never raises."""

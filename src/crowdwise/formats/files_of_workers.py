@@ -23,6 +23,9 @@ def name_workers(files: ExportFiles, suffix: str, *, what: str) -> list[tuple[st
     InputError
         If there is one file alone, which does not say whose `what` it holds, or if files cannot be told apart.
     """
+    named = [(file.worker, file) for file in files.files if file.worker is not None and file.path.suffix == suffix]
+    if named:
+        return named
     found: list[tuple[tuple[str, ...], ExportFile]] = []
     for file in files.files:
         if file.blob.head().startswith(ZIP):
@@ -33,7 +36,8 @@ def name_workers(files: ExportFiles, suffix: str, *, what: str) -> list[tuple[st
     if len(found) < 2:
         raise InputError(
             f"{files.origin} does not say who drew its {what}, and is one file. Give a file for each worker (as "
-            f"ann{suffix} and bob{suffix}), one after the other or in a folder: their names are the workers'."
+            f"ann{suffix} and bob{suffix}), one after the other or in a folder: their names are the workers'. Or name "
+            f"them: --worker ann=FILE --worker bob=FILE."
         )
     ways: tuple[Callable[[tuple[str, ...]], str], ...] = (
         lambda parts: parts[0] if len(parts) > 1 else parts[0].removesuffix(suffix),
@@ -45,7 +49,8 @@ def name_workers(files: ExportFiles, suffix: str, *, what: str) -> list[tuple[st
             return list(zip(workers, (file for _, file in found), strict=True))
     raise InputError(
         f"{files.origin} holds files that cannot be told apart by their names "
-        f"({listing(['/'.join(parts) for parts, _ in found])}). Give each the name of its worker."
+        f"({listing(['/'.join(parts) for parts, _ in found])}). Give each the name of its worker, or name "
+        "them: --worker NAME=FILE."
     )
 
 

@@ -55,6 +55,7 @@ class JsonRecords:
     def __init__(self, blob: Blob, largest: int = LARGEST_RECORD) -> None:
         self.blob, self.largest = blob, largest
         self.number = 0
+        self.worker: str | None = None  # whose file it is, where the user said so
         self.is_array = False  # the file is one array; told once the first record is read
         self._text, self._at, self._bytes_before, self._ended = "", 0, 0, False
 

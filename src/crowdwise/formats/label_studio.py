@@ -13,7 +13,7 @@
 | `data` | attributes of tasks |
 
 What a result says is in `label_studio_results`, JSON_MIN and CSV in `label_studio_tables`. Old files say `completions`
-for `annotations`. Written back are tasks with a prediction each, which Label Studio imports.
+for `annotations`; what is written back is in `label_studio_predictions`.
 """
 
 from __future__ import annotations
@@ -22,26 +22,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crowdwise.formats.answer_collector import MARKED
 from crowdwise.formats.answer_columns import is_name
-from crowdwise.formats.consensus_answers import AGENT
 from crowdwise.formats.export_format import Format
-from crowdwise.formats.json_records import format_json
-from crowdwise.formats.label_studio_results import question_of_result, read_result, split_path
+from crowdwise.formats.label_studio_predictions import write
+from crowdwise.formats.label_studio_results import question_of_result, read_result
 from crowdwise.formats.label_studio_tables import is_flat_export, read_flat_export
 from crowdwise.labels.errors import InputError, listing, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
 
     from crowdwise.formats.answer_collector import AnswerCollector
-    from crowdwise.formats.consensus_answers import ConsensusAnswer, ConsensusAnswers
     from crowdwise.formats.export_files import ExportFiles
     from crowdwise.formats.label_studio_results import Rows
 
-__all__ = ["FORMAT"]
+__all__ = ["FORMAT", "write"]
 
 ANNOTATIONS = ("annotations", "completions")
-WRITTEN = ("labels", "multi-label", "ordinal", "values", "texts")  # kinds whose consensus is one answer a task
 UNNAMED_MODEL = "model"  # of predictions without a model_version
 
 
@@ -187,51 +183,6 @@ def _worker_of(annotation: Mapping[str, Any], where: Callable[[], str]) -> Any:
 
 def _worker_of_draft(draft: Any) -> Any:
     return draft.get("user") or draft.get("created_username") if isinstance(draft, dict) else None
-
-
-# ---- writing ----------------------------------------------------------------------------------------------
-
-
-def write(files: ExportFiles, consensus: ConsensusAnswers, out: Path) -> None:
-    """Write the tasks with a prediction each, as Label Studio imports them."""
-    question = consensus.question
-    if question.kind not in WRITTEN:
-        raise InputError(f"{question.kind} are not written for Label Studio yet. Leave --write-back out.")
-    with out.open("w", encoding="utf-8") as file:
-        file.write("[")
-        for number, task in enumerate(_tasks_to_write(files, consensus)):
-            answer = consensus.by_task[str(task["id"])]
-            written = {"id": task["id"], "data": task.get("data"), "predictions": [_prediction(answer, question)]}
-            file.write((",\n" if number else "\n") + format_json(written))
-        file.write("\n]\n")
-
-
-def _tasks_to_write(files: ExportFiles, consensus: ConsensusAnswers) -> Iterable[Mapping[str, Any]]:
-    if is_flat_export(files):
-        raise InputError(
-            f"{files.origin} does not say which part of a task each question is about, as predictions must. Export the "
-            "project as JSON, and write back from that."
-        )
-    return (task for task, _ in files.records() if str(task["id"]) in consensus.by_task)
-
-
-def _prediction(answer: ConsensusAnswer, question: Any) -> dict[str, Any]:
-    kind, said = question.details["type"], answer.answer
-    values: dict[str, Callable[[], dict[str, Any]]] = {
-        "choices": lambda: {"choices": said if isinstance(said, list) else [said]},
-        "taxonomy": lambda: {"taxonomy": [split_path(each) for each in (said if isinstance(said, list) else [said])]},
-        "rating": lambda: {"rating": said},
-        "number": lambda: {"number": said},
-        "pairwise": lambda: {"selected": said},
-        "textarea": lambda: {"text": [said]},
-    }
-    result = {
-        "from_name": question.name,
-        "to_name": question.details["to_name"],
-        "type": kind,
-        "value": values[kind](),
-    }
-    return {"model_version": AGENT, "score": answer.confidence, "result": [result]}
 
 
 FORMAT = Format(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from crowdwise.formats.answer_collector import AnswerCollector
 
-__all__ = ["Rows", "join_path", "question_of_result", "read_result", "split_path", "type_of_value"]
+__all__ = ["Rows", "join_path", "place_of_span", "question_of_result", "read_result", "split_path", "type_of_value"]
 
 Rows = list[tuple[Any, ...]]
 KEYS = {"pairwise": "selected", "textarea": "text", "hypertextlabels": "hypertextlabels"}  # type → field of its value
@@ -92,10 +92,15 @@ def _ranker(value: Mapping[str, Any], _: Mapping[str, Any]) -> tuple[str, Rows]:
     return "rankings", [(item, place) for place, item in enumerate(lists[0], 1)] if lists else []
 
 
+def place_of_span(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Start and end in characters: in pages of HTML `start` is a path, and `globalOffsets` count characters."""
+    place: Mapping[str, Any] = value.get("globalOffsets") or value
+    return place
+
+
 def _spans(field: str) -> Callable[[Mapping[str, Any], Mapping[str, Any]], tuple[str, Rows]]:
     def read_spans(value: Mapping[str, Any], _: Mapping[str, Any]) -> tuple[str, Rows]:
-        # In pages of HTML `start` is a path; `globalOffsets` count characters of the text.
-        place = value.get("globalOffsets") or value
+        place = place_of_span(value)
         if not isinstance(place["start"], int | float):
             raise NotImplementedError(f"{field} without globalOffsets")
         return "spans", [(place["start"], place["end"], each) for each in check_choices(value[field])]

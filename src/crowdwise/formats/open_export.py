@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crowdwise.formats.answer_collector import AnswerCollector
 from crowdwise.formats.export import Export, make_export
-from crowdwise.formats.export_files import open_files
+from crowdwise.formats.export_files import open_files, open_files_of_workers
 from crowdwise.formats.format_registry import find_answers, find_format, formats, recognise
 from crowdwise.labels.byte_source import Blob, open_blob
-from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.several_files import join_sources
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["find_answers", "find_export", "read_export"]
 
@@ -22,6 +27,7 @@ def read_export(
     *,
     kind: str | None = None,
     include_predictions: bool = False,
+    workers: Sequence[str] | None = None,
 ) -> Export:
     """Read the export of a labelling tool as it is.
 
@@ -38,6 +44,8 @@ def read_export(
         Which kind of answers to read, where a question has several.
     include_predictions
         Count the predictions of models as answers, each model as a worker.
+    workers
+        Whose file each of several is, for tools that write a file for each worker and do not say whose it is.
 
     Returns
     -------
@@ -50,7 +58,7 @@ def read_export(
         If it is no export that is known, or is broken: the message names the record and field.
     """
     held, export = find_export(
-        source, format=format, question=question, kind=kind, include_predictions=include_predictions
+        source, format=format, question=question, kind=kind, include_predictions=include_predictions, workers=workers
     )
     if export is None:
         known = ", ".join(each.name for each in formats())
@@ -69,8 +77,12 @@ def find_export(
     question: str | None = None,
     kind: str | None = None,
     include_predictions: bool = False,
+    workers: Sequence[str] | None = None,
 ) -> tuple[Any, Export | None]:
-    """The source, held in memory where it can be read once only; and the export that it is, None if it is no tool's."""
+    """The source, held in memory where it can be read once only; and the export that it is, None if it is no tool's.
+
+    Tables, one for each of the workers, are joined to one with a column for them.
+    """
     if isinstance(source, Export):
         if question is not None and (source.question is None or source.question.name != question):
             raise InputError(
@@ -83,7 +95,7 @@ def find_export(
         if format is not None or question is not None:
             raise InputError("format and question are for exports of labelling tools, and this is a table in memory.")
         return source, None
-    files = open_files(held)
+    files = open_files(held) if workers is None else open_files_of_workers(_check_workers(held, workers), workers)
     form = recognise(files) if files.files else None
     if format is not None:
         named = find_format(format)
@@ -99,10 +111,23 @@ def find_export(
                 f"{files.origin} is no export that is known, and has no questions. Leave --question out, or name its "
                 "format (crowdwise formats lists them)."
             )
-        return held, None
+        return held if workers is None else join_sources(held, workers=workers), None
+    if workers is not None and not form.is_of_one_worker:
+        raise InputError(
+            f"{files.origin} is an export of {form.name}, which says whose each answer is. Leave --worker out."
+        )
     found = AnswerCollector()
     form.read(files, found)
     return held, make_export(form, files, found, question=question, kind=kind, include_predictions=include_predictions)
+
+
+def _check_workers(held: Any, workers: Sequence[str]) -> Sequence[str | Path]:
+    if not isinstance(held, list) or len(held) != len(workers) or "-" in held:
+        raise InputError(f"{len(workers)} workers are named, and each needs a file of their own.")
+    twice = [name for name, times in Counter(workers).items() if times > 1]
+    if twice or not all(workers):
+        raise InputError(f"Each worker has one name and one file: {listing(twice or workers)}.")
+    return held
 
 
 def hold_source(source: Any) -> Any:

@@ -21,7 +21,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.formats.answer_columns import check_choices, is_name
-from crowdwise.formats.consensus_answers import AGENT
+from crowdwise.formats.consensus_answers import AGENT, least_confidence
 from crowdwise.formats.export_format import Format
 from crowdwise.formats.json_records import format_json
 from crowdwise.formats.prodigy_tables import ANSWERS, BINARY, HASHES, WORKERS, find_answers
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from crowdwise.formats.answer_collector import AnswerCollector
-    from crowdwise.formats.consensus_answers import ConsensusAnswers
+    from crowdwise.formats.consensus_answers import ConsensusAnswers, ConsensusMark
     from crowdwise.formats.export_files import ExportFiles
 
 __all__ = ["FORMAT", "find_answers"]
@@ -59,14 +59,14 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
             )
         binary = _is_binary(record, where)
         if answer == "ignore":
-            found.skipped.add(_task_of(record, where, binary=binary), _find_worker(record))
+            found.skipped.add(_task_of(record, where, binary=binary), _find_worker(record, records.worker))
             continue
-        worker = _find_worker(record)
+        worker = _find_worker(record, records.worker)
         if worker is None:
             raise InputError(
                 f"{where} does not say who gave each answer: {' and '.join(map(repr, WORKERS))} are empty or not "
-                "there. Add a field with the annotator (each had a database or a session of their own), and name it "
-                "with worker= in read_labels (on the command line --worker-column)."
+                "there. Where each worker has a file, name them: --worker NAME=FILE; or add a field with the "
+                "annotator, and name it with worker= in read_labels (on the command line --worker-column)."
             )
         task = _task_of(record, where, binary=binary)
         shows = {"text": record.get("text"), "label": record.get("label")}
@@ -96,8 +96,9 @@ def _is_binary(record: Mapping[str, Any], where: str) -> bool:
     return not any(name in record for name in (*CHOSEN, "options", *NOT_READ))
 
 
-def _find_worker(record: Mapping[str, Any]) -> Any:
-    return next((record[name] for name in WORKERS if is_name(record.get(name)) and record[name] != ""), None)
+def _find_worker(record: Mapping[str, Any], named: str | None) -> Any:
+    """Who gave the answer; whom the user named for the file, where they did."""
+    return named or next((record[name] for name in WORKERS if is_name(record.get(name)) and record[name] != ""), None)
 
 
 def _task_of(record: Mapping[str, Any], where: str, *, binary: bool) -> Any:
@@ -167,24 +168,48 @@ def _corners(span: Mapping[str, Any]) -> tuple[float, float, float, float]:
 def write(files: ExportFiles, consensus: ConsensusAnswers, out: Path) -> None:
     """Write a line for each task with the consensus as its answer."""
     question = consensus.question
-    if question.name not in ("answer", "accept"):
+    marked = question.kind in ("spans", "boxes")
+    if question.name not in ("answer", "accept") and not marked:
         raise InputError(f"{question.kind} are not written for Prodigy yet. Leave --write-back out.")
-    left = dict(consensus.by_task)
+    left = dict(consensus.marks_by_task if marked else consensus.by_task)
     with out.open("w", encoding="utf-8") as file:
         for record, records in files.records():
             binary = _is_binary(record, records.where)
-            said = left.pop(str(_task_of(record, records.where, binary=binary)), None)
+            said: Any = left.pop(str(_task_of(record, records.where, binary=binary)), None)
             if said is None:
                 continue
+            confidence = least_confidence(said) if marked else said.confidence
+            answer: dict[str, Any]
             if binary:
-                answer: dict[str, Any] = {"answer": said.answer}
+                answer = {"answer": said.answer}
+            elif marked:
+                spans = [_span_of_text(mark, record) if question.kind == "spans" else _rectangle(mark) for mark in said]
+                answer = {"spans": spans, "answer": "accept"}
             else:
                 answer = {"accept": said.answer if isinstance(said.answer, list) else [said.answer], "answer": "accept"}
             who = {"_annotator_id": AGENT, "_session_id": AGENT}
             known = record.get("meta") or {}
-            meta = {"meta": {**(known if isinstance(known, dict) else {"meta": known}), "confidence": said.confidence}}
+            meta = {"meta": {**(known if isinstance(known, dict) else {"meta": known}), "confidence": confidence}}
             kept = {name: value for name, value in record.items() if name != "_timestamp"}
             file.write(format_json({**kept, **answer, **who, **meta}) + "\n")
+
+
+def _span_of_text(mark: ConsensusMark, record: Mapping[str, Any]) -> dict[str, Any]:
+    """A span, with the first and last token where it begins and ends with tokens."""
+    start, end = mark.place
+    span: dict[str, Any] = {"start": start, "end": end, "label": mark.label}
+    tokens = record.get("tokens") or ()
+    first = next((token["id"] for token in tokens if token.get("start") == start), None)
+    last = next((token["id"] for token in tokens if token.get("end") == end), None)
+    return span if first is None or last is None else {**span, "token_start": first, "token_end": last}
+
+
+def _rectangle(mark: ConsensusMark) -> dict[str, Any]:
+    left, top, right, bottom = mark.place
+    corners = [[left, top], [left, bottom], [right, bottom], [right, top]]
+    size = {"x": left, "y": top, "width": right - left, "height": bottom - top}
+    middle = [(left + right) / 2, (top + bottom) / 2]
+    return {**size, "center": middle, "points": corners, "type": "rect", "label": mark.label}
 
 
 FORMAT = Format(
@@ -193,4 +218,5 @@ FORMAT = Format(
     files="JSON lines (db-out)",
     kinds=("labels", "multi-label", "texts", "spans", "boxes", "outlines"),
     writes="a line for each task (JSON lines, for db-in)",
+    is_of_one_worker=True,
 )

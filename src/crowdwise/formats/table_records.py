@@ -30,6 +30,7 @@ class TableRecords:
 
     def __init__(self, blob: Blob) -> None:
         self.blob, self.number = blob, 0
+        self.worker: str | None = None  # whose file it is, where the user said so
 
     @property
     def where(self) -> str:

@@ -56,8 +56,10 @@ class Estimate:
 NOTHING = Estimate(float("nan"), float("nan"), float("nan"))
 
 
-def estimate_share(right: BoolArray, weight: FloatArray | None = None, level: float = LEVEL) -> Estimate:
-    """Share of what is right, with Wilson's interval; tasks count by their weights.
+def estimate_share(
+    right: BoolArray, weight: FloatArray | None = None, level: float = LEVEL, *, worth: float = 1.0
+) -> Estimate:
+    """Share of what is right, with Wilson's interval; tasks count by their weights, each for `worth` of a task.
 
     >>> print(estimate_share(np.arange(100) < 80))
     80.0% (72.7% to 85.7%)
@@ -66,7 +68,7 @@ def estimate_share(right: BoolArray, weight: FloatArray | None = None, level: fl
         return NOTHING
     weight = np.ones(right.size) if weight is None else weight
     share = np.array([np.average(right, weights=weight)])
-    low, high = wilson_interval(share, [effective_number(weight)], level)
+    low, high = wilson_interval(share, [worth * effective_number(weight)], level)
     return Estimate(float(share[0]), float(low[0]), float(high[0]), right.size)
 
 
@@ -75,7 +77,9 @@ def effective_number(weight: FloatArray) -> float:
     return float(weight.sum() ** 2 / (weight**2).sum())
 
 
-def lower_bound_of_share(right: BoolArray, weight: FloatArray | None = None, level: float = 0.95) -> float:
+def lower_bound_of_share(
+    right: BoolArray, weight: FloatArray | None = None, level: float = 0.95, *, worth: float = 1.0
+) -> float:
     """Exact lower bound of a share (Clopper and Pearson 1934): it lies above the true share in at most 5 % of samples.
 
     >>> round(lower_bound_of_share(np.arange(100) < 95), 3)
@@ -84,7 +88,7 @@ def lower_bound_of_share(right: BoolArray, weight: FloatArray | None = None, lev
     if not right.size:
         return float("nan")
     weight = np.ones(right.size) if weight is None else weight
-    n = effective_number(weight)
+    n = worth * effective_number(weight)
     k = float(np.average(right, weights=weight)) * n
     return float(betaincinv(k, n - k + 1, 1 - level)) if k > 1e-9 else 0.0
 

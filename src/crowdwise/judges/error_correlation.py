@@ -39,6 +39,8 @@ class ErrorCorrelation:
     ----------
     size
         What the panel is worth, with people's labels where there are enough of them.
+    size_by_votes
+        The same from the votes alone, to be compared; None where `size` is that already.
     correlation : (M, M)
         Correlation of errors against the people's answer; of the judges' disagreement with the vote of the others
         without people. NaN where two judges share too few tasks, or one of them never errs.
@@ -47,6 +49,7 @@ class ErrorCorrelation:
     """
 
     size: EffectiveSize
+    size_by_votes: EffectiveSize | None
     correlation: FloatArray
     tree: FloatArray
 
@@ -64,8 +67,9 @@ def measure_error_correlation(panel: PanelVotes, *, random_state: int = 0) -> Er
     kept[chosen] = True
     votes = panel.votes if kept.all() else panel.votes.keep(kept[panel.votes.task])
     size = effective_size(votes, truth=truth, random_state=random_state)
+    alone = None if truth is None else effective_size(votes, random_state=random_state)
     correlation = correlate_errors(panel.to_matrix(), reference)
-    return ErrorCorrelation(size, correlation, _join_judges(correlation))
+    return ErrorCorrelation(size, alone, correlation, _join_judges(correlation))
 
 
 def correlate_errors(votes: IntArray, reference: IntArray) -> FloatArray:

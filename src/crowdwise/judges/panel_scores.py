@@ -15,6 +15,7 @@ import numpy as np
 from crowdwise.judges.next_tasks import NORMAL
 from crowdwise.judges.prediction_powered import (
     FEWEST_LABELS,
+    correct_mean,
     correct_shares,
     estimate_human_mean,
     estimate_mean,
@@ -23,6 +24,8 @@ from crowdwise.judges.prediction_powered import (
 from crowdwise.judges.vote_table import class_values
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from crowdwise.judges.agreement_with_people import Estimate
     from crowdwise.judges.panel_model import PanelConsensus
     from crowdwise.judges.vote_table import PanelVotes
@@ -122,23 +125,23 @@ def _score_group(
     weight = panel.weight[labelled]
     reference, decided = panel.find_reference(), consensus.decision
     sure = inside & (reference >= 0)
-    shares = correct_shares(
-        decided[sure], reference[sure], decided[inside], len(panel.classes),
-        weight=panel.weight[sure], random_state=random_state,
-    ) if sure.any() else None  # fmt: skip
     values = class_values(panel.classes)
+    corrected: Sequence[Estimate | None] | None = None
+    if sure.any():
+        counted, known = (decided[sure], reference[sure], decided[inside]), panel.weight[sure]
+        if values is None:
+            corrected = correct_shares(*counted, len(panel.classes), weight=known, random_state=random_state)
+        else:
+            corrected = [correct_mean(*counted, values, weight=known, random_state=random_state)]
     found = []
     for at, (what, (y, predicted)) in enumerate(columns.items()):
-        corrected = None
-        if shares is not None and values is None:
-            corrected = shares[at]
         found.append(
             PanelScore(
                 what,
                 system,
                 estimate_mean(y[labelled], predicted[labelled], predicted[inside], weight, score_span(panel)),
                 estimate_human_mean(y[labelled], weight, score_span(panel)),
-                corrected,
+                None if corrected is None else corrected[at],
                 float(predicted[inside].mean()),
             )
         )

@@ -11,6 +11,7 @@ import numpy as np
 from crowdwise.labels.errors import listing
 
 if TYPE_CHECKING:
+    from crowdwise.dependence.effective_size import EffectiveSize
     from crowdwise.judges.agreement_with_people import Estimate
     from crowdwise.judges.panel_evaluation import JudgeReport, PanelEvaluation
 
@@ -122,6 +123,12 @@ def _describe_consensus(found: PanelEvaluation) -> list[str]:
 def _describe_errors(found: PanelEvaluation) -> list[str]:
     size = found.errors.size
     said = [size.skipped or size.summary.replace("workers", "judges").replace("worker", "judge")]
+    alone = found.errors.size_by_votes
+    if alone is not None and not alone.skipped and not size.skipped:
+        said.append(
+            f"People's labels put the judges at {size.size:.1f} votes ({size.low:.1f} to {size.high:.1f}), the votes "
+            f"alone at {alone.size:.1f} ({alone.low:.1f} to {alone.high:.1f})."
+        )
     if not size.skipped and size.n_workers > 1:
         families: dict[int, list[str]] = {}
         for name, family in zip(found.panel.judges, size.families, strict=True):
@@ -191,6 +198,7 @@ def _describe_next(found: PanelEvaluation) -> list[str]:
 def panel_facts(found: PanelEvaluation) -> dict[str, Any]:
     """The answers as plain values."""
     panel, consensus, size = found.panel, found.consensus, found.errors.size
+    alone = found.errors.size_by_votes
     facts: dict[str, Any] = {
         "n_judges": panel.votes.n_workers,
         "n_tasks": panel.votes.n_tasks,
@@ -206,10 +214,8 @@ def panel_facts(found: PanelEvaluation) -> dict[str, Any]:
             "calibration_error": consensus.calibration_error,
             "less_best_judge": asdict(consensus.advantage),
         },
-        "effective_votes": {
-            "value": size.size, "low": size.low, "high": size.high, "correlation": size.correlation,
-            "basis": size.basis, "families": size.families.tolist(), "skipped": size.skipped,
-        },
+        "effective_votes": _size_facts(size),
+        "effective_votes_without_people": None if alone is None else _size_facts(alone),
         "error_correlation": found.errors.correlation.tolist(),
         "smaller_panels": [asdict(each) for each in found.smaller],
         "scores": [asdict(each) for each in found.scores],
@@ -239,6 +245,13 @@ def panel_facts(found: PanelEvaluation) -> dict[str, Any]:
         ]
     plain: dict[str, Any] = _without_nan(facts)
     return plain
+
+
+def _size_facts(size: EffectiveSize) -> dict[str, Any]:
+    return {
+        "value": size.size, "low": size.low, "high": size.high, "correlation": size.correlation,
+        "basis": size.basis, "families": size.families.tolist(), "skipped": size.skipped,
+    }  # fmt: skip
 
 
 def _judge_facts(judge: JudgeReport) -> dict[str, Any]:

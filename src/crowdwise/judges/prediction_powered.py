@@ -13,8 +13,8 @@ from those that the score is about.
 
 `correct_shares` is the correction of Rogan and Gladen (1978) for any number of classes: the shares of the panel's
 decisions, p = Cᵀ π, solved for π, with C[k, l] = P(panel says l | people say k) counted on labelled tasks. Its interval
-comes from draws of C and p (Dirichlet). It assumes that C is the same on all tasks; the prediction-powered mean does
-not.
+comes from draws of C and p (Dirichlet). `correct_mean` is the mean grade under π. Both assume that C is the same on all
+tasks; the prediction-powered mean does not.
 """
 
 from __future__ import annotations
@@ -29,7 +29,14 @@ from crowdwise.judges.agreement_with_people import LEVEL, Estimate, effective_nu
 if TYPE_CHECKING:
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["FEWEST_LABELS", "correct_shares", "estimate_human_mean", "estimate_mean", "estimate_system_difference"]
+__all__ = [
+    "FEWEST_LABELS",
+    "correct_mean",
+    "correct_shares",
+    "estimate_human_mean",
+    "estimate_mean",
+    "estimate_system_difference",
+]
 
 FEWEST_LABELS = 10  # tasks labelled by people
 DRAWS = 1_000
@@ -147,6 +154,50 @@ def correct_shares(
     decided_everywhere : (N,)
         The panel's decisions on all tasks.
     """
+    drawn = _draw_shares(decided, truth, decided_everywhere, n_classes, weight, random_state)
+    if drawn is None:
+        return None
+    used, solved, draws = drawn
+    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    found = [Estimate(0.0, 0.0, 0.0, truth.size) for _ in range(n_classes)]
+    for place, at in enumerate(used):
+        found[at] = Estimate(float(solved[place]), float(low[place]), float(high[place]), truth.size)
+    return found
+
+
+def correct_mean(
+    decided: IntArray,
+    truth: IntArray,
+    decided_everywhere: IntArray,
+    values: FloatArray,
+    *,
+    weight: FloatArray | None = None,
+    random_state: int = 0,
+) -> Estimate | None:
+    """Mean grade of people's answers, from their shares corrected for the panel's errors, as `correct_shares`.
+
+    Parameters
+    ----------
+    values : (K,)
+        The grades.
+    """
+    drawn = _draw_shares(decided, truth, decided_everywhere, values.size, weight, random_state)
+    if drawn is None:
+        return None
+    used, solved, draws = drawn
+    low, high = np.quantile(draws @ values[used], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Estimate(float(solved @ values[used]), float(low), float(high), truth.size)
+
+
+def _draw_shares(
+    decided: IntArray,
+    truth: IntArray,
+    decided_everywhere: IntArray,
+    n_classes: int,
+    weight: FloatArray | None,
+    random_state: int,
+) -> tuple[IntArray, FloatArray, FloatArray] | None:
+    """The classes that people use, their corrected shares, and draws of these; None where C cannot be inverted."""
     weight = np.ones(decided.size) if weight is None else weight
     weight = weight * effective_number(weight) / weight.sum()
     used = np.flatnonzero(np.bincount(truth, minlength=n_classes) > 0)
@@ -160,11 +211,7 @@ def correct_shares(
     rng = np.random.default_rng(random_state)
     rows = rng.standard_gamma(counts + 0.5 / n_classes, (DRAWS, *counts.shape))
     draws = _solve_shares(rows, rng.standard_gamma(np.maximum(said, 0.5 / n_classes), (DRAWS, n_classes)))
-    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    found = [Estimate(0.0, 0.0, 0.0, truth.size) for _ in range(n_classes)]
-    for place, at in enumerate(used):
-        found[at] = Estimate(float(solved[place]), float(low[place]), float(high[place]), truth.size)
-    return found
+    return used, solved, draws
 
 
 def _solve_shares(counts: FloatArray, said: FloatArray) -> FloatArray:

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.judges.recognise_vote_columns import CLASSES_OF_PAIRS, VoteColumns, read_vote_columns
+from crowdwise.judges.score_grades import round_scores
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.vocabulary import as_vocabulary, positions
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["PanelVotes", "class_values", "read_panel"]
 
 MOST_CELLS = 50_000_000  # tasks × judges that are held at once
-MOST_CLASSES = 30  # distinct votes beyond which they are taken for scores
+MOST_CLASSES = 30  # distinct votes beyond which numbers are taken for scores, and rounded to grades
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,9 +156,13 @@ def read_panel(votes: Any, humans: Any = None, *, classes: Sequence[str] | None 
     if people is not None and people.compared != read.compared:
         one, other = ("comparisons" if each.compared else "labels" for each in (read, people))
         raise InputError(f"The votes are {one} and the people's answers {other}. Give both in the same columns.")
+    rounded: tuple[str, ...] = ()
+    if classes is None and not read.compared and _are_scores(read, people):
+        read, people, said = round_scores(read, people)
+        rounded = (said,)
     names = _find_classes(read, people, classes)
     judged = _reduce_repeats(read, names)
-    notes = _count_unparseable(read, judged.unparseable, judged.n_answers)
+    notes = (*rounded, *_count_unparseable(read, judged.unparseable, judged.n_answers))
     labels = judged.labels
     weight, system = np.ones(labels.n_tasks), np.full(labels.n_tasks, -1)
     systems: tuple[str, ...] = ()
@@ -220,8 +225,7 @@ def _find_classes(read: VoteColumns, people: VoteColumns | None, given: Sequence
         if len(set(names)) != len(names) or len(names) < 2:
             raise InputError(f"classes holds {listing(names)}; give two different names or more.")
         return names
-    columns = [read.vote] if people is None else [read.vote, people.vote]
-    found = [str(name) for name in pc.unique(pa.chunked_array(columns).drop_null()).to_pylist()]
+    found = _list_answers(read, people)
     if not found:
         raise InputError("No vote holds a class: all are empty. Give the judges' answers in a column `vote`.")
     if len(found) == 1:
@@ -231,9 +235,21 @@ def _find_classes(read: VoteColumns, people: VoteColumns | None, given: Sequence
         )
     values = class_values(found)
     if len(found) > MOST_CLASSES:
-        what = "numbers: round them to grades" if values is not None else "texts: give the class that each one means"
-        raise InputError(f"The votes have {len(found):,} distinct values, which are {what}, at most {MOST_CLASSES}.")
+        raise InputError(
+            f"The votes have {len(found):,} distinct values, which are texts: give the class that each one means, at "
+            f"most {MOST_CLASSES}."
+        )
     return sorted(found) if values is None else [found[at] for at in np.argsort(values)]
+
+
+def _list_answers(read: VoteColumns, people: VoteColumns | None) -> list[str]:
+    columns = [read.vote] if people is None else [read.vote, people.vote]
+    return [str(name) for name in pc.unique(pa.chunked_array(columns).drop_null()).to_pylist()]
+
+
+def _are_scores(read: VoteColumns, people: VoteColumns | None) -> bool:
+    found = _list_answers(read, people)
+    return len(found) > MOST_CLASSES and class_values(found) is not None
 
 
 def _reduce_repeats(read: VoteColumns, classes: list[str]) -> _Reduced:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from crowdwise.labels.columns import Columns
+from crowdwise.labels.columns import Columns, candidates
 from crowdwise.labels.errors import SHOWN, InputError, listing, quote
 from crowdwise.labels.files import ANSWERS, file_source
 from crowdwise.labels.source_location import JoinedPlace
@@ -19,7 +19,9 @@ from crowdwise.labels.vocabulary import as_text, plain_arrow_names
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["open_paths"]
+__all__ = ["join_sources", "open_paths"]
+
+WORKER = "worker"
 
 
 def expand_paths(given: Sequence[str | Path]) -> list[str | Path]:
@@ -63,8 +65,8 @@ def _exists(path: str | Path) -> bool:
         return True
 
 
-def join_sources(paths: Sequence[str | Path], needs: str = ANSWERS) -> Columns:
-    """Open several files as one table, in the order given."""
+def join_sources(paths: Sequence[str | Path], needs: str = ANSWERS, *, workers: Sequence[str] | None = None) -> Columns:
+    """Open several files as one table, in the order given; with a column of workers, where it is said whose each is."""
     short = Counter(Path(path).name for path in paths)
     parts: list[Columns] = []
     for path in paths:
@@ -76,12 +78,34 @@ def join_sources(paths: Sequence[str | Path], needs: str = ANSWERS) -> Columns:
             )
         if short[Path(path).name] > 1:  # two folders may hold files of one name
             part = replace(part, place=replace(part.place, origin=str(path)))
+        if workers is not None:
+            part = _add_worker(part, workers[len(parts)])
         parts.append(part)
         _refuse_other_columns(parts[0], part)
     place = JoinedPlace(
-        f"{parts[0].place.origin} and {len(parts) - 1} more", parts=[part.place for part in parts], sizes=[]
+        f"{parts[0].place.origin} and {len(parts) - 1} more" if len(parts) > 1 else parts[0].place.origin,
+        parts=[part.place for part in parts],
+        sizes=[],
     )
     return _Joined(parts, place).columns()
+
+
+def _add_worker(part: Columns, worker: str) -> Columns:
+    """The same table with a column that says whose it is."""
+    there = [name for name in candidates("worker", part.names) if name not in ("source", "model")]  # of tasks as well
+    if there:
+        raise InputError(
+            f"{part.place.origin} has the column {quote(there[0])}, which says whose each answer is. Leave --worker "
+            "out, or remove the column."
+        )
+
+    def column(name: str) -> pa.ChunkedArray:
+        if name != WORKER:
+            return part.column(name)
+        n_rows = len(part.column(part.names[0]))
+        return pa.chunked_array([pa.repeat(worker, n_rows)])
+
+    return replace(part, names=[*part.names, WORKER], column=column, batches=None)
 
 
 def _refuse_other_columns(first: Columns, other: Columns) -> None:

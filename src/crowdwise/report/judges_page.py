@@ -62,11 +62,14 @@ def make_judges_page(found: PanelEvaluation, *, title: str | None = None, items:
 
 def _tiles(found: PanelEvaluation) -> list[tuple[str, str]]:
     votes, size, panel = found.panel.votes, found.errors.size, found.consensus
+    alone = found.errors.size_by_votes
     tiles = [(f"{votes.n_workers:,}", "judges"), (f"{votes.n_tasks:,}", "tasks")]
     if found.humans is not None:
         tiles.append((f"{found.humans.n_tasks:,}", "labelled by people"))
     if not math.isnan(size.size):
         tiles.append((f"{size.size:.1f}", "independent votes"))
+        if alone is not None and not math.isnan(alone.size):
+            tiles.append((f"{alone.size:.1f}", "the same without people"))
     if not math.isnan(panel.accuracy.value):
         tiles.append((f"{panel.accuracy.value:.1%}", "panel agrees with people"))
         tiles.append((f"{panel.lower_bound:.1%}", "at least, with 95% confidence"))

@@ -340,7 +340,7 @@ def print_opening(console: Console, result: Result) -> None:
 def print_disputed(console: Console, result: Result, most: int, items: TaskItems | None = None) -> None:
     """The tasks that the consensus is least sure of."""
     console_tables.print_heading(console, "The most disputed tasks, least sure first")
-    disputed = console_tables.disputed_table(result, most, items)
+    disputed = console_tables.disputed_table(console, result, most, items)
     console.print(Text("  None: every task is as good as certain.") if disputed is None else disputed)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import BoolArray, IntArray
 
-__all__ = ["decode_run_lengths", "encode_run_lengths", "pack_counts", "unpack_counts"]
+__all__ = ["count_runs", "decode_run_lengths", "encode_run_lengths", "pack_counts", "unpack_counts"]
 
 MOST_BITS = 60  # of a count: a longer one overflows, and no frame is so large
 
@@ -66,11 +66,19 @@ def encode_run_lengths(mask: BoolArray) -> str:
     >>> encode_run_lengths(np.array([[False, True], [False, True]]))
     '{"size":[2,2],"counts":"22"}'
     """
-    flat = mask.ravel(order="F")
-    ends = np.flatnonzero(flat[1:] != flat[:-1]) + 1
-    counts = np.diff(np.concatenate([[0], ends, [flat.size]]))
-    counts = np.concatenate([[0], counts]) if flat[0] else counts
-    return json.dumps({"size": list(mask.shape), "counts": pack_counts(counts.tolist())}, separators=(",", ":"))
+    counts = count_runs(mask.ravel(order="F"))
+    return json.dumps({"size": list(mask.shape), "counts": pack_counts(counts)}, separators=(",", ":"))
+
+
+def count_runs(pixels: BoolArray) -> list[int]:
+    """Counts of pixels outside, inside, outside, …; the first is 0 where the first pixel is inside.
+
+    >>> count_runs(np.array([True, True, False]))
+    [0, 2, 1]
+    """
+    ends = np.flatnonzero(pixels[1:] != pixels[:-1]) + 1
+    counts: list[int] = np.diff(np.concatenate([[0], ends, [pixels.size]])).tolist()
+    return [0, *counts] if pixels[0] else counts
 
 
 def decode_run_lengths(given: Any, size: tuple[int, int] | None = None) -> BoolArray:
