@@ -34,6 +34,7 @@ from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.kinds.model import Found
+from crowdwise.kinds.ordinal.cell_steps import improve_cells, lay_out_cells, log_cells, shift_together
 from crowdwise.kinds.ordinal.worker_responses import (
     FIRST_SLOPE,
     GRID,
@@ -43,11 +44,9 @@ from crowdwise.kinds.ordinal.worker_responses import (
     as_responses,
     count_answers,
     crowd_density,
-    improve_workers,
     log_chances,
     mean_worker,
     response_arrays,
-    shift_together,
     start_workers,
 )
 
@@ -153,8 +152,8 @@ class GradedResponse(ScoreModel):
     tol: float = 1e-5
 
     def _fit(self, answers: Grades, gold: IntArray | None) -> Found:
-        said = count_answers(answers, answers.worker, answers.n_workers)
-        there, shape = answers.answers_per_worker > 0, (answers.n_workers, answers.n_classes, GRID.size)
+        cells, said = lay_out_cells(answers)
+        there = answers.answers_per_worker > 0
         first = State(*start_workers(answers), NORMAL)
         # Known grades are answers of one more worker, who does not change.
         fixed = first.crowd.intercept[0] / FIRST_SLOPE
@@ -164,16 +163,15 @@ class GradedResponse(ScoreModel):
             known = np.where((gold >= 0)[:, None], expert[0][np.maximum(gold, 0)], 0.0)
 
         def expect(now: State) -> tuple[float, FloatArray]:
-            table = log_chances(now.workers)
-            return score_posterior(said, table, known + np.log(now.score_prior))
+            return score_posterior(said, log_cells(now.workers, cells), known + np.log(now.score_prior))
 
         def step(now: State) -> tuple[float, float, State]:
             likelihood, posterior = expect(now)
             value = likelihood + crowd_density(now.workers, now.crowd, first.crowd, there, self.spread)
             value += PSEUDO_TASKS * float(NORMAL @ np.log(now.score_prior))
-            counts = np.asarray(said.T @ posterior).reshape(shape)
-            moved = shift_together(now.workers, now.crowd, first.crowd, counts, self.spread)
-            workers = improve_workers(*moved, counts, self.spread)
+            counts = np.asarray(said.T @ posterior)
+            moved = shift_together(now.workers, now.crowd, first.crowd, cells, counts, self.spread)
+            workers = improve_cells(*moved, cells, counts, self.spread)
             crowd = mean_worker(workers, first.crowd, there)
             prior = (posterior.sum(axis=0) + PSEUDO_TASKS * NORMAL) / (answers.n_tasks + PSEUDO_TASKS)
             return value, likelihood, State(workers, crowd, prior)

@@ -23,19 +23,24 @@ if TYPE_CHECKING:
 __all__ = [
     "FIRST_SLOPE",
     "GRID",
+    "HALVINGS",
     "LEAST",
+    "LONGEST",
+    "NEWTON",
     "ResponseModel",
     "Responses",
     "as_responses",
+    "blocks_of_workers",
     "count_answers",
     "crowd_density",
     "gap_signs",
+    "grade_probabilities",
     "improve_workers",
     "log_chances",
+    "log_density",
     "mean_worker",
     "prior_spreads",
     "response_arrays",
-    "shift_together",
     "start_workers",
     "worker_gradient",
     "worker_objective",
@@ -174,46 +179,13 @@ def improve_workers(
 ) -> Responses:
     """Better parameters, given the expected counts of grades at each of the points (M, K, G)."""
     parts = [
-        _improve_block(workers.parameters[block], crowd, counts[block], spread, points) for block in _blocks(counts)
+        _improve_block(workers.parameters[block], crowd, counts[block], spread, points)
+        for block in blocks_of_workers(counts)
     ]
     return Responses(np.concatenate(parts))
 
 
-def shift_together(
-    workers: Responses, crowd: Responses, first: Responses, counts: FloatArray, spread: float, points: FloatArray = GRID
-) -> tuple[Responses, Responses]:
-    """Workers and the crowd, moved by the same parameters: a scoring step, halved until the answers are likelier.
-
-    Where workers have few answers, none moves far from the crowd, nor the crowd from their mean: fitted one after the
-    other they would creep. The prior of workers about the crowd does not change if all move (parameter expansion, Liu,
-    Rubin and Wu 1998).
-    """
-    blocks, precision = _blocks(counts), prior_spreads(workers, spread) ** -2.0
-    gradient, information = -(crowd.parameters - first.parameters)[0] * precision, np.diag(precision)
-    for block in blocks:
-        own = Responses(workers.parameters[block])
-        by, twice = worker_gradient(own, own, counts[block], spread, points)
-        gradient = gradient + by.sum(axis=0)
-        information = information + twice.sum(axis=0) - len(by) * np.diag(precision)
-
-    def value(step: FloatArray) -> float:
-        total = float(log_density(first, Responses(crowd.parameters + step), spread).sum())
-        for block in blocks:
-            chances = grade_probabilities(Responses(workers.parameters[block] + step), points)
-            total += float((counts[block] * np.log(np.maximum(chances, LEAST))).sum())
-        return total
-
-    step = np.linalg.solve(information, gradient)
-    step *= min(1.0, LONGEST / max(float(np.abs(step).max()), LONGEST))
-    before = value(np.zeros_like(step))
-    for _ in range(HALVINGS):
-        if value(step) >= before:
-            return Responses(workers.parameters + step), Responses(crowd.parameters + step)
-        step = step / 2
-    return workers, crowd
-
-
-def _blocks(counts: FloatArray) -> list[slice]:
+def blocks_of_workers(counts: FloatArray) -> list[slice]:
     """Workers who are fitted together."""
     size = max(BLOCK // counts[0].size, 1)
     return [slice(first, first + size) for first in range(0, len(counts), size)]
