@@ -27,11 +27,12 @@ class Cells(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """How many scoring steps, how often each is halved at most, and how far it may go."""
+    """How many scoring steps, how often each is halved at most, how far it may go, and the last gain that is enough."""
 
     number: int
     halvings: int
     longest: float
+    enough: float
 
 
 def log_by_cells(parameters: FloatArray, cells: Cells, points: FloatArray, least: float) -> FloatArray:
@@ -46,9 +47,7 @@ def log_by_cells(parameters: FloatArray, cells: Cells, points: FloatArray, least
     return found
 
 
-def sum_values(
-    parameters: FloatArray, cells: Cells, counts: FloatArray, points: FloatArray, least: float
-) -> float:
+def sum_values(parameters: FloatArray, cells: Cells, counts: FloatArray, points: FloatArray, least: float) -> float:
     """Expected log-probability of all answers, which are counted by cell and point (C, G)."""
     from crowdwise.kernels.compiled.grade_cells import sum_values_of_lane
 
@@ -90,9 +89,7 @@ def improve_by_cells(
 
     better = parameters.copy()
     map_lanes(
-        lambda first, last: improve_lane(
-            first, last, better, crowd, precision, cells, counts, points, least, steps
-        ),
+        lambda first, last: improve_lane(first, last, better, crowd, precision, cells, counts, points, least, steps),
         split_work(cells.ptr),
     )
     return better

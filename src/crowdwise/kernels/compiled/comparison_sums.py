@@ -19,7 +19,7 @@ __all__ = ["multiply_sides", "sum_sides"]
 TINY = 1e-300  # a probability that rounding made 0
 
 
-@njit(nogil=True, error_model="numpy", inline="always")
+@njit(nogil=True, error_model="numpy")
 def _differentiate(
     chosen: float, side: float, w: float, observed: bool
 ) -> tuple[float, float, float, float, float, float, float, float, float]:

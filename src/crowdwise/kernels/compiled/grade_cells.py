@@ -19,7 +19,7 @@ __all__ = ["improve_lane", "log_cells_of_lane", "sum_gradients_of_lane", "sum_va
 NOTHING = 1e-14  # answers expected at a point that count for nothing
 
 
-@njit(nogil=True, error_model="numpy", inline="always")
+@njit(nogil=True, error_model="numpy")
 def _sigmoid(x: float) -> float:
     small = exp_of_nonpositive(-abs(x))
     return 1.0 / (1.0 + small) if x > 0.0 else small / (1.0 + small)
@@ -36,7 +36,7 @@ def _cut(row: FloatArray, cuts: FloatArray) -> None:
         cuts[k] = cuts[k + 1] - math.exp(row[k + 2])
 
 
-@njit(nogil=True, error_model="numpy", inline="always")
+@njit(nogil=True, error_model="numpy")
 def _chance(slope: float, cuts: FloatArray, grade: int, point: float, least: float) -> float:
     """Probability of a grade at a point."""
     above = 1.0 if grade == 0 else _sigmoid(slope * point - cuts[grade - 1])
@@ -77,11 +77,15 @@ def _differentiate(
     """
     n_cuts = cuts.size
     _cut(row, cuts)
-    gradient[:], information[:] = 0.0, 0.0
+    for i in range(n_cuts + 1):
+        gradient[i] = 0.0
+        for j in range(n_cuts + 1):
+            information[i, j] = 0.0
     above, density, inverse, share, gaps = work[0], work[1], work[2], work[3], work[4]
     for g in range(points.size):
         number, point = 0.0, points[g]
-        share[:] = 0.0
+        for k in range(n_cuts + 1):
+            share[k] = 0.0
         for cell in range(cells.ptr[who], cells.ptr[who + 1]):
             number += counts[cell, g]
             share[cells.grade[cell]] = counts[cell, g]
@@ -107,17 +111,20 @@ def _differentiate(
             information[0, 0] += both * point * point
             information[0, k + 1] -= both * point
             information[k + 1, k + 1] += own
-    # From slope and intercepts to the parameters: d[k] = middle + Σ ± exp(gap). First columns, then rows.
-    for i in range(n_cuts + 1):
-        for j in range(i):
-            information[i, j] = information[j, i]
+    # From slope and intercepts to the parameters: d[k] = middle + Σ ± exp(gap). Rows, then those of the transpose.
     for gap in range(n_cuts - 1):
         gaps[gap] = math.exp(row[gap + 2])
     for i in range(n_cuts + 1):
-        _take_back(information[i], gaps, work[0])
+        for j in range(i):
+            information[i, j] = information[j, i]
     for i in range(n_cuts + 1):
-        _take_back(information[:, i], gaps, work[0])
-    _take_back(gradient, gaps, work[0])
+        _take_back(information[i], gaps, above)
+    for i in range(n_cuts + 1):
+        for j in range(i):
+            information[i, j], information[j, i] = information[j, i], information[i, j]
+    for i in range(n_cuts + 1):
+        _take_back(information[i], gaps, above)
+    _take_back(gradient, gaps, above)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -197,8 +204,10 @@ def sum_gradients_of_lane(
     gradient, information = np.zeros(n), np.zeros((n, n))
     for who in range(first, last):
         _differentiate(who, parameters[who], cuts, cells, counts, points, least, work, by, twice)
-        gradient += by
-        information += twice
+        for i in range(n):
+            gradient[i] += by[i]
+            for j in range(n):
+                information[i, j] += twice[i, j]
     return gradient, information
 
 
@@ -229,8 +238,14 @@ def improve_lane(
                 step[k] -= off * precision[k]
                 twice[k, k] += precision[k]
                 before -= 0.5 * off * off * precision[k]
+            for k in range(n):
+                there[k] = step[k]
             _solve(twice, step)
-            share = min(1.0, steps.longest / np.abs(step).max())
+            promised, highest = 0.0, steps.longest
+            for k in range(n):
+                promised += 0.5 * there[k] * step[k]
+                highest = max(highest, abs(step[k]))
+            share = steps.longest / highest
             for _ in range(steps.halvings):
                 value = 0.0
                 for k in range(n):
@@ -238,6 +253,9 @@ def improve_lane(
                     value -= 0.5 * (there[k] - crowd[k]) ** 2 * precision[k]
                 value += _value(who, there, cuts, cells, counts, points, least)
                 if value >= before:
-                    now[:] = there
+                    for k in range(n):
+                        now[k] = there[k]
                     break
                 share /= 2
+            if promised <= steps.enough:
+                break

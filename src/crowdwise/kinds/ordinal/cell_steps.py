@@ -19,6 +19,7 @@ from scipy.sparse import csr_array
 
 from crowdwise.kernels.grade_cells import Cells, Steps, improve_by_cells, log_by_cells, sum_gradients, sum_values
 from crowdwise.kinds.ordinal.worker_responses import (
+    ENOUGH,
     GRID,
     HALVINGS,
     LEAST,
@@ -72,7 +73,7 @@ def improve_cells(
     """Better parameters, given the expected counts of each cell at each of the points (C, G)."""
     if not _is_compiled(cells):
         return improve_workers(workers, crowd, _fill(workers, cells, counts), spread, points)
-    precision, steps = prior_spreads(workers, spread) ** -2.0, Steps(NEWTON, HALVINGS, LONGEST)
+    precision, steps = prior_spreads(workers, spread) ** -2.0, Steps(NEWTON, HALVINGS, LONGEST, ENOUGH)
     return Responses(
         improve_by_cells(workers.parameters, crowd.parameters[0], precision, cells, counts, points, LEAST, steps)
     )

@@ -12,11 +12,13 @@ F. Samejima (1969), "Estimation of latent ability using a response pattern of gr
 |---|---|
 | P(grade is k) = σ(a θ - d[k]) - σ(a θ - d[k + 1]) | `worker_responses.grade_probabilities` |
 | posterior of the score, on a grid | `score_posterior` |
-| a, d: Fisher scoring with normal priors, in steps that raise the objective | `worker_responses.improve_workers` |
+| a, d of all workers and the crowd's: the same step δ, by Fisher scoring | `cell_steps.shift_together` |
+| a, d: Fisher scoring with normal priors, in steps that raise the objective | `cell_steps.improve_cells` |
 | crowd's a, d: the means, with one worker as at the start | `worker_responses.mean_worker` |
 | log p(grades) and the priors | `GradedResponse._fit` |
 
-Memory: O(tasks × points + workers × K × points).
+Memory: O(tasks × points + cells × points), where a cell is a worker and a grade that they gave; in NumPy, as for few
+answers, workers × K × points.
 
 Departures: scores have a distribution on the grid of their own, drawn to the standard normal by pseudo-counts. The true
 grade is the one that a worker with the crowd's thresholds and no noise would give; where some grades are known, it is
@@ -141,7 +143,7 @@ class GradedResponse(ScoreModel):
     -----
     Assumes: one score says how high a task is graded; workers differ in thresholds and in noise
     Fails with: grades that mix several qualities; tasks on which workers fall into two camps
-    Cost: O(answers × 31 + workers × K × 31) an iteration
+    Cost: O(answers × 31 + workers × K × 31) an iteration, of which there are about 60
     Paper: Samejima 1969, Psychometrika
     """
 

@@ -11,10 +11,12 @@ F. Samejima (1969), "Estimation of latent ability using a response pattern of gr
 |---|---|
 | posterior q[t, k] ∝ prior[k] Π P(grade given θ[k]) | `class_posterior` |
 | θ: the places on a grid, in order, that make the answers most probable | `place_classes` |
-| a, d: Fisher scoring with normal priors | `worker_responses.improve_workers` |
+| a, d of all workers and the crowd's: the same step δ, by Fisher scoring | `cell_steps.shift_together` |
+| a, d: Fisher scoring with normal priors | `cell_steps.improve_cells` |
 | log p(grades) and the priors | `OrderedClasses._fit` |
 
-Memory: O(tasks × points + workers × K × points).
+Memory: O(tasks × points + cells × points), where a cell is a worker and a grade that they gave; in NumPy, as for few
+answers, workers × K × points.
 
 Departures: places have a weak normal prior about those between the thresholds of the start. What the true class means
 is learnt from the answers, as by Dawid and Skene; `graded-response` cuts the line where the crowd does. A class that
@@ -141,7 +143,7 @@ class OrderedClasses(PlacedModel):
     -----
     Assumes: classes lie on a line; workers differ in thresholds and in noise
     Fails with: grades that mix several qualities; classes that nearly nobody gives
-    Cost: O(answers × 31 + workers × K × 31) an iteration
+    Cost: O(answers × 31 + workers × K²) an iteration, of which there are about 30
     Paper: Samejima 1969, Psychometrika; Dawid & Skene 1979, Applied Statistics
     """
 
