@@ -138,7 +138,7 @@ def test_compiled_messages_are_those_of_numpy() -> None:
 
 
 def test_crowd_bt_climbs_by_newton() -> None:
-    """Few steps, each of which halves nothing: with Fisher's information there were 18."""
+    """Few steps: 8, and with Fisher's information 23."""
     answers = simulate_comparisons(300, 60, answers_per_worker=60, ties=0.0, bias=0.0, random_state=1).answers
     model = CrowdBt(spread=1.3).fit(answers)
     assert model.converged_
