@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,18 @@ import pytest
 from scipy.special import expit
 
 from crowdwise.kinds import simulate_comparisons
-from crowdwise.kinds.comparisons import BradleyTerry, Comparisons
-from crowdwise.kinds.comparisons.likelihood import Parameters, answer_probabilities, choice_shares, differentiate
+from crowdwise.kinds.comparisons import BradleyTerry, Comparisons, CrowdBt
+from crowdwise.kinds.comparisons.likelihood import (
+    Parameters,
+    answer_probabilities,
+    choice_shares,
+    differentiate,
+    observe_information,
+)
 from crowdwise.kinds.comparisons.posterior_mode import TIE_SPREAD, Objective, Priors
 from crowdwise.kinds.comparisons.uncertainty import find_variances, propagate_beliefs
 from crowdwise.kinds.pair_graph import PairGraph
+from crowdwise.labels.engine_choice import use_engine
 
 INFORMATION = (("xx", "xq", "xt"), ("qx", "qq", "qt"), ("tx", "tq", "tt"))
 EVERY_PART = ("score", "slope", "bias", "quality", "tie")
@@ -81,6 +89,62 @@ def test_information_is_the_expected_curvature() -> None:
     sure = np.full(3, np.inf)
     above, below = (differentiate(np.ones(3, int), x + side * 1e-5, sure, tie).by_x for side in (1, -1))
     np.testing.assert_allclose((below - above) / 2e-5, differentiate(np.ones(3, int), x, sure, tie).xx, atol=1e-8)
+
+
+@pytest.mark.parametrize("tie", [0.2, -np.inf])
+def test_observed_information_is_the_curvature(tie: float) -> None:
+    """Minus the second derivatives, for every outcome, by differences of the first ones."""
+    x, quality, h = np.array([0.7, -1.2, 2.0]), np.array([0.3, 2.0, -1.0]), 1e-5
+    for outcome in (1, 0, -1) if tie > -np.inf else (1, -1):
+        said = np.full(3, outcome)
+        found = observe_information(differentiate(said, x, quality, tie), said, x, quality, tie)
+        moves = {"x": (h, 0, 0), "q": (0, h, 0), "t": (0, 0, h)}
+        for name in found._fields if tie > -np.inf else ("xx", "xq", "qq"):
+            a, b, c = moves[name[1]]
+            above, below = (
+                getattr(differentiate(said, x + side * a, quality + side * b, tie + side * c), f"by_{name[0]}")
+                for side in (1, -1)
+            )
+            np.testing.assert_allclose(getattr(found, name), (below - above) / (2 * h), atol=1e-8, err_msg=name)
+
+
+@pytest.mark.parametrize("parts", [("score",), ("score", "slope", "bias"), ("score", "bias", "quality")])
+def test_compiled_sums_are_those_of_numpy(parts: tuple[str, ...]) -> None:
+    answers = tiny(5, 6, 4, 60, ties=False)
+    now = replace(anywhere(answers), tie=-np.inf)
+    now = replace(now, score=9 * now.score, quality=now.quality if "quality" in parts else np.full(4, np.inf))
+    objective = Objective(answers, parts, now, Priors(right=3.0, wrong=2.0))
+    direction = np.random.default_rng(0).normal(size=objective.size)
+    found = []
+    for engine in ("numpy", "numba"):
+        with use_engine(engine):
+            local = objective.describe(objective.pack(now))
+            numbers = [local.value, local.gradient, local.multiply(direction), local.diagonal]
+            found.append([*numbers, *objective.information(now)[0]])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+
+
+def test_compiled_messages_are_those_of_numpy() -> None:
+    graph, generator = tiny(2, 9, 3, 60).graph, np.random.default_rng(0)
+    weights, own = generator.gamma(1.0, size=graph.n_pairs), generator.gamma(1.0, size=graph.n_items)
+    weights[0] = 0.0
+    found = []
+    for engine in ("numpy", "numba"):
+        with use_engine(engine):
+            found.append(propagate_beliefs(graph, weights, own))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_crowd_bt_climbs_by_newton() -> None:
+    """Few steps: 8, and with Fisher's information 23."""
+    answers = simulate_comparisons(300, 60, answers_per_worker=60, ties=0.0, bias=0.0, random_state=1).answers
+    model = CrowdBt(spread=1.3).fit(answers)
+    assert model.converged_
+    assert model.n_iter_ <= 12
+    closer = CrowdBt(spread=1.3, tol=1e-13).fit(answers)
+    np.testing.assert_allclose(model.score_, closer.score_, atol=1e-3)
 
 
 def test_information_as_products_is_the_dense_matrix() -> None:

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
+from crowdwise.kernels.grade_cells import Cells
 from crowdwise.kinds import Grades, kind, read_grades, simulate_grades
 from crowdwise.kinds.ordinal import (
     BinaryProblems,
@@ -22,20 +23,23 @@ from crowdwise.kinds.ordinal import (
     quadratic_weighted_kappa,
 )
 from crowdwise.kinds.ordinal.binary_problems import make_falling, recombine
+from crowdwise.kinds.ordinal.cell_steps import improve_cells, lay_out_cells, log_cells, shift_together
 from crowdwise.kinds.ordinal.graded_response import NORMAL, PSEUDO_TASKS
 from crowdwise.kinds.ordinal.ordered_classes import SMOOTHING, place_classes
 from crowdwise.kinds.ordinal.worker_responses import (
     GRID,
+    LEAST,
     Responses,
     as_responses,
     gap_signs,
+    grade_probabilities,
     improve_workers,
     prior_spreads,
-    shift_together,
     start_workers,
     worker_gradient,
     worker_objective,
 )
+from crowdwise.labels.engine_choice import use_engine
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
@@ -360,7 +364,9 @@ def test_workers_and_crowd_move_together_uphill() -> None:
     first = as_responses(np.array([2.0]), np.array([[-1.0, 0.5, 1.5]]))
     workers = Responses(first.parameters + generator.normal(0, 0.3, (50, 4)))
     counts = generator.gamma(0.2, 1, (50, 4, GRID.size)) * np.array([4, 2, 1, 1])[:, None]
-    moved, crowd = shift_together(workers, first, first, counts, 1.0)
+    worker, grade = np.divmod(np.arange(200), 4)
+    every = Cells(np.arange(0, 201, 4), grade.astype(np.int32), worker.astype(np.int32))
+    moved, crowd = shift_together(workers, first, first, every, counts.reshape(200, -1), 1.0)
     step = crowd.parameters - first.parameters
     assert np.abs(step).max() > 0.1
     assert np.allclose(moved.parameters, workers.parameters + step, rtol=0, atol=1e-12)
@@ -370,3 +376,28 @@ def test_workers_and_crowd_move_together_uphill() -> None:
         for each, about in ((workers, first), (moved, crowd))
     ]
     assert totals[1] > totals[0] + 1.0
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_compiled_steps_are_those_of_numpy(n_classes: int) -> None:
+    """Of workers with few of the grades, one who turns the scale round, and one without answers."""
+    generator = np.random.default_rng(n_classes)
+    answers = Grades.from_codes(
+        generator.integers(0, 20, 60), generator.integers(0, 12, 60), generator.integers(0, n_classes, 60),
+        tasks=20, workers=13, classes=n_classes, on_duplicate="all",
+    )  # fmt: skip
+    cells, said = lay_out_cells(answers)
+    workers, crowd = start_workers(answers)
+    workers = Responses(workers.parameters + 0.5 * generator.normal(size=workers.parameters.shape))
+    workers.parameters[3, 0] *= -1
+    counts = np.asarray(said.T @ generator.dirichlet(np.full(31, 0.3), answers.n_tasks))
+    found = []
+    for engine in ("numpy", "numba"):
+        with use_engine(engine):
+            moved = shift_together(workers, crowd, crowd, cells, counts, 0.8)
+            better = improve_cells(workers, crowd, cells, counts, 0.8)
+            found.append([log_cells(workers, cells), better.parameters, *(each.parameters for each in moved)])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)
+    dense = np.log(np.maximum(grade_probabilities(workers), LEAST))
+    np.testing.assert_allclose(found[1][0], dense[cells.worker, cells.grade], atol=1e-12)

@@ -24,7 +24,7 @@ from crowdwise.kinds.values import (
     gaussian,
     score_values,
 )
-from crowdwise.kinds.values.gaussian import lay_out, start
+from crowdwise.kinds.values.first_beliefs import lay_out, start
 from crowdwise.kinds.values.known_workers import KnownWorkers, infer_values
 from crowdwise.kinds.values.line_posteriors import (
     VALUE_TASKS,

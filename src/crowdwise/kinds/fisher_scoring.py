@@ -2,6 +2,9 @@
 
 Each step solves (information + damping) × step = gradient approximately, by conjugate gradients scaled by the diagonal,
 and is halved until the objective rises. Nothing of the size parameters × parameters is made.
+
+Where the objective is not concave, the observed curvature may take the place of the expected one: the conjugate
+gradients stop where it is negative.
 """
 
 from __future__ import annotations
@@ -83,7 +86,10 @@ def solve_by_conjugate_gradients(model: LocalModel) -> FloatArray:
         if size <= enough or size < ROUNDING**2:
             break
         product = model.multiply(direction)
-        length = size / float(direction @ product)
+        curvature = float(direction @ product)
+        if curvature <= 0:  # the no highest point this way: go to where the others lead
+            return step if step.any() else direction
+        length = size / curvature
         step += length * direction
         rest -= length * product
         scaled = scale * rest

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.parameter_checks import check_number
-from crowdwise.kinds.comparisons.empirical_bayes import Estimate, estimate
+from crowdwise.kinds.comparisons.empirical_bayes import Climb, climb_to_mode, estimate
 from crowdwise.kinds.comparisons.gold_scores import pin_gold
 from crowdwise.kinds.comparisons.likelihood import Parameters
 from crowdwise.kinds.comparisons.model import ComparisonModel, arrays_of
@@ -49,12 +49,12 @@ def fit_scores(
     pinned: BoolArray | None = None,
     max_iter: int = 100,
     tol: float = 1e-12,
-) -> Estimate:
+) -> Climb:
     """Scores with workers alike, from which other methods may start; `start` has the scores of pinned items."""
     first = Parameters.plain(answers.n_items, answers.n_workers, ties=answers.has_ties)
     if start is not None:
         first = Parameters(start, first.slope, first.bias, first.quality, first.tie)
-    return estimate(
+    return climb_to_mode(
         answers,
         ("score", "tie") if answers.has_ties else ("score",),
         first,
@@ -98,5 +98,6 @@ class BradleyTerry(ComparisonModel):
 
     def _fit(self, answers: Comparisons, gold: FloatArray | None) -> Found:
         start, pinned = pin_gold(gold, self.spread)
-        found = fit_scores(answers, self.spread, start=start, pinned=pinned, max_iter=self.max_iter, tol=self.tol)
+        climb = fit_scores(answers, self.spread, start=start, pinned=pinned, max_iter=self.max_iter, tol=self.tol)
+        found = estimate(climb, max_iter=self.max_iter, name=self.slug)
         return Found(arrays_of(found), found.ascent.objective, len(found.ascent.objective), found.ascent.converged)

@@ -11,10 +11,12 @@ setting", WSDM.
 |---|---|
 | equation 4: P(left) = ω σ(d) + (1 - ω) σ(-d) | `likelihood.answer_probabilities` |
 | equation 5 and the priors | `posterior_mode.Objective` |
-| its climb, scores and ω together | `fisher_scoring.climb_by_fisher_scoring` |
+| its climb, scores and ω together, by the observed information | `fisher_scoring.climb_by_fisher_scoring` |
+| minus the second derivatives of log P | `likelihood.observe_information` |
 
 Departures: a normal prior of scores, whose spread is learnt, in place of a virtual item; a Beta prior of ω; ties
-(Davidson), which the exchange leaves as they are; Fisher scoring in place of alternating gradients; no active learning.
+(Davidson), which the exchange leaves as they are; Newton's method in place of alternating gradients; no active
+learning.
 The objective is not concave: the climb starts from Bradley and Terry's scores and workers of ω at the prior's mean.
 `right` and `wrong` leave room for adversaries; on pair_readinglevel Beta(8, 2) predicts held-out answers a little
 better and orders by grade a little worse.
@@ -31,7 +33,7 @@ from scipy.special import expit, logit, ndtri
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.kinds.comparisons.bradley_terry import fit_scores
-from crowdwise.kinds.comparisons.empirical_bayes import estimate
+from crowdwise.kinds.comparisons.empirical_bayes import climb_to_mode, estimate
 from crowdwise.kinds.comparisons.gold_scores import pin_gold
 from crowdwise.kinds.comparisons.model import ComparisonModel, arrays_of
 from crowdwise.kinds.model import Found
@@ -51,7 +53,7 @@ class CrowdBt(ComparisonModel):
     -----
     Assumes: a worker says the opposite of what they find with a probability of their own, whatever the items
     Fails with: workers who prefer a side, or see differences of other sizes; most workers adversaries
-    Cost: O(answers) for each of some hundred products
+    Cost: O(answers) for each of about fifty products
     Paper: Chen et al. 2013, WSDM
 
     Parameters
@@ -85,7 +87,7 @@ class CrowdBt(ComparisonModel):
         first = replace(plain.mode, quality=np.full(answers.n_workers, mean))
         if start is not None:  # the scores of others wait until gold has told the workers apart
             first = replace(first, score=start)
-        found = estimate(
+        climb = climb_to_mode(
             answers,
             ("score", "quality", "tie") if answers.has_ties else ("score", "quality"),
             first,
@@ -96,6 +98,7 @@ class CrowdBt(ComparisonModel):
             tol=self.tol,
             name=self.slug,
         )
+        found = estimate(climb, max_iter=self.max_iter, name=self.slug)
         return Found(arrays_of(found), found.ascent.objective, len(found.ascent.objective), found.ascent.converged)
 
     def _reliability(self, level: float) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from crowdwise.kinds.fisher_scoring import Ascent
     from crowdwise.labels.types import BoolArray, FloatArray
 
-__all__ = ["Estimate", "estimate", "update_priors"]
+__all__ = ["Climb", "Estimate", "climb_to_mode", "estimate", "update_priors"]
 
 FEW = 2.0
 USUAL = Priors()
@@ -72,7 +72,16 @@ def update_priors(
     return replace(priors, **found)
 
 
-def estimate(
+class Climb(NamedTuple):
+    """The mode, how it was reached with the last spreads, the spreads, and the objective with them."""
+
+    mode: Parameters
+    ascent: Ascent
+    priors: Priors
+    objective: Objective
+
+
+def climb_to_mode(
     answers: Comparisons,
     parts: tuple[str, ...],
     start: Parameters,
@@ -83,8 +92,8 @@ def estimate(
     max_iter: int,
     tol: float,
     name: str,
-) -> Estimate:
-    """Mode, spreads and variances; spreads that are not `learnt` stay as they are."""
+) -> Climb:
+    """Mode and spreads; spreads that are not `learnt` stay as they are."""
     free = np.ones(answers.n_items, np.bool_) if pinned is None else ~pinned
     mode, rough = start, max(tol, ROUGH)
     for _ in range(MOST_ROUNDS if learnt else 0):
@@ -99,11 +108,14 @@ def estimate(
             break
     objective = Objective(answers, parts, mode, priors, pinned)
     mode, ascent = find_mode(objective, mode, max_iter=max_iter, tol=tol, name=name)
-    mode = objective.settle(mode)
-    variances = find_variances(objective, mode)
-    if not ascent.converged:
+    return Climb(objective.settle(mode), ascent, priors, objective)
+
+
+def estimate(found: Climb, *, max_iter: int, name: str) -> Estimate:
+    """The mode with its variances; a warning where it was not reached."""
+    if not found.ascent.converged:
         warn_not_converged(f"{name} stopped after {max_iter} iterations while still improving. Raise max_iter.")
-    return Estimate(mode, ascent, priors, variances)
+    return Estimate(found.mode, found.ascent, found.priors, find_variances(found.objective, found.mode))
 
 
 def _spread(squares: FloatArray, usual: float) -> float:

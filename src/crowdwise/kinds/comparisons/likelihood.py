@@ -13,6 +13,7 @@ are exchanged.
 | Davidson (1970): ties, ν > 0 | `choice_shares` |
 | Chen et al. (2013), equation 4: ω σ(s - s') + (1 - ω) σ(s' - s) | `answer_probabilities` |
 | derivatives with respect to x, logit ω and log ν, and Fisher's information on them | `differentiate` |
+| the observed information, minus the second derivatives of log p: (p' / p)² - p'' / p | `observe_information` |
 """
 
 from __future__ import annotations
@@ -27,7 +28,16 @@ if TYPE_CHECKING:
     from crowdwise.kinds.comparisons.answers import Comparisons
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["Derivatives", "Parameters", "answer_probabilities", "choice_shares", "differentiate", "log_odds"]
+__all__ = [
+    "Curvature",
+    "Derivatives",
+    "Parameters",
+    "answer_probabilities",
+    "choice_shares",
+    "differentiate",
+    "log_odds",
+    "observe_information",
+]
 
 TINY = 1e-300  # a probability that rounding made 0
 
@@ -68,6 +78,17 @@ class Derivatives(NamedTuple):
     by_x: FloatArray
     by_q: FloatArray
     by_t: FloatArray
+    xx: FloatArray
+    qq: FloatArray
+    tt: FloatArray
+    xq: FloatArray
+    xt: FloatArray
+    qt: FloatArray
+
+
+class Curvature(NamedTuple):
+    """Information of each answer (n,) on x, logit ω (q) and log ν (t)."""
+
     xx: FloatArray
     qq: FloatArray
     tt: FloatArray
@@ -123,6 +144,47 @@ def differentiate(outcome: IntArray, x: FloatArray, quality: FloatArray, tie: fl
         *(each[row, at] / chosen for each in (by_x, by_q, by_t)),
         *((one / p * two).sum(axis=0) for one, two in ((by_x, by_x), (by_q, by_q), (by_t, by_t))),
         *((one / p * two).sum(axis=0) for one, two in ((by_x, by_q), (by_x, by_t), (by_q, by_t))),
+    )
+
+
+def observe_information(
+    found: Derivatives, outcome: IntArray, x: FloatArray, quality: FloatArray, tie: float
+) -> Curvature:
+    """Minus the second derivatives of the log-probability of each answer, given the first ones.
+
+    Where ω is 1 it is Fisher's information. Elsewhere it may be negative; near a mode it says how far to go, and
+    Fisher's information much too little.
+    """
+    side = np.where(outcome == 0, 1, outcome)
+    same, tied, other = choice_shares(side * x, tie)  # of the side that was chosen, and of the other one
+    w, mean = expit(quality), 0.5 * (same - other)
+    spread = same * (0.5 - mean) ** 2 + tied * mean**2 + other * (0.5 + mean) ** 2
+    turned = w * (1 - w) * (same - other)
+    # Second derivatives of the probability of the answer, as a choice of a side or as a tie.
+    sides = (
+        w * same * ((0.5 - mean) ** 2 - spread) + (1 - w) * other * ((0.5 + mean) ** 2 - spread),
+        (1 - 2 * w) * turned,
+        (w * same + (1 - w) * other) * tied * (2 * tied - 1),
+        side * w * (1 - w) * (same * (0.5 - mean) + other * (0.5 + mean)),
+        side * tied * (w * same * (2 * mean - 0.5) + (1 - w) * other * (2 * mean + 0.5)),
+        -tied * turned,
+    )
+    none, twice = np.zeros_like(tied), tied * (1 - 2 * tied)
+    ties = (tied * (mean**2 - spread), none, (1 - tied) * twice, none, -mean * twice, none)
+    p = np.maximum(np.where(outcome == 0, tied, w * same + (1 - w) * other), TINY)
+    products = (
+        found.by_x * found.by_x,
+        found.by_q * found.by_q,
+        found.by_t * found.by_t,
+        found.by_x * found.by_q,
+        found.by_x * found.by_t,
+        found.by_q * found.by_t,
+    )
+    return Curvature(
+        *(
+            product - np.where(outcome == 0, tie_, side_) / p
+            for product, side_, tie_ in zip(products, sides, ties, strict=True)
+        )
     )
 
 

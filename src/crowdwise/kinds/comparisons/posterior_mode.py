@@ -15,6 +15,15 @@ for a slope u in the likelihood is u / √(mean of u²), which `relative_slopes`
 A method names the parts that it estimates ("score", "slope", "bias", "quality", "tie"); the others stay as they are.
 The objective is the log-likelihood and the log-density of the priors of these parts, without constants. A product of
 the information with a vector costs O(answers).
+
+| information of a step | where |
+|---|---|
+| Fisher's | without qualities, where it is the observed one, and with slopes |
+| observed + extra, extra = max(0, abs(gradient) / `LONGEST` - own, `LEAST` × Fisher's own - own) | with qualities |
+
+Own is the diagonal. Far from the mode the observed information may be negative, and the logit of a worker who seems
+always right nearly flat: extra keeps a parameter's own step to `LONGEST`. At a mode it is 0 where the observed
+information is above `LEAST` of Fisher's, and steps are Newton's. The optimum does not depend on it.
 """
 
 from __future__ import annotations
@@ -26,17 +35,19 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from crowdwise.kinds.answers import names_or_numbers
-from crowdwise.kinds.comparisons.likelihood import Parameters, differentiate
+from crowdwise.kinds.comparisons.answer_sums import inform, sum_answers
 from crowdwise.kinds.fisher_scoring import Ascent, LocalModel, climb_by_fisher_scoring
 
 if TYPE_CHECKING:
     from crowdwise.kinds.comparisons.answers import Comparisons
-    from crowdwise.kinds.comparisons.likelihood import Derivatives
+    from crowdwise.kinds.comparisons.likelihood import Curvature, Parameters
     from crowdwise.labels.types import BoolArray, FloatArray
 
 __all__ = ["Objective", "Priors", "RelativeSlopes", "find_mode", "objective_of_known_answers", "relative_slopes"]
 
 UNSEEN = 1e-9  # information on the root mean square of slopes, which nothing depends on
+LONGEST = 1.0  # logit or unit of score that a step may go where nothing else is known of the parameter
+LEAST = 0.1  # share of Fisher's information that a parameter has at least in a step
 TIE_SPREAD = 3.0  # ν from 1/150 to 150 with 90 % probability: little is known beforehand
 
 
@@ -97,6 +108,7 @@ class Objective:
         ends = np.cumsum(sizes)
         self.place = {part: slice(end - size, end) for part, size, end in zip(parts, sizes, ends, strict=True)}
         self.size = int(ends[-1])
+        self.is_exact = "quality" in self.place and "slope" not in self.place
 
     def pack(self, parameters: Parameters) -> FloatArray:
         """The estimated parts as one vector."""
@@ -110,53 +122,40 @@ class Objective:
 
     def describe(self, vector: FloatArray) -> LocalModel:
         """Value, gradient and information about a vector."""
-        now, answers = self.unpack(vector), self.answers
-        worker = answers.worker
+        now = self.unpack(vector)
         relative = self._relative(now)
-        slope, difference = relative.slope[worker], now.score[answers.left] - now.score[answers.right]
-        found = differentiate(answers.outcome, slope * difference + now.bias[worker], now.quality[worker], now.tie)
-        value, gradient, precision = self._prior(now)
-        rest = (self.priors.slope_mean - relative.slope) / self.priors.slope_spread**2
-        gradient += self._scatter(found.by_x, found.by_q, found.by_t, slope, difference, relative, rest)
-        diagonal = precision + self._diagonal(found, slope, difference, relative)
+        found = sum_answers(self.answers, self.place, replace(now, slope=relative.slope), observed=self.is_exact)
+        value, prior, precision = self._prior(now)
+        gradient = prior + self._project(found.gradient, relative, self.priors.slope_mean - relative.slope)
+        fisher, own = (precision + self._shrink(each, relative) for each in (found.fisher, found.seen))
         if self.pinned is not None:
             gradient[: self.pinned.size][self.pinned] = 0.0
-
-        outside = precision.copy()  # what a prior adds to one parameter alone
+        outside = precision.copy()  # what is added to one parameter alone
         if "slope" in self.place:
             outside[self.place["slope"]] = UNSEEN
+        if self.is_exact:
+            extra = np.maximum(np.maximum(np.abs(gradient) / LONGEST, LEAST * fisher) - own, 0.0)
+            outside += extra
+            own = own + extra
 
         def multiply(direction: FloatArray) -> FloatArray:
-            x, q, t, turned = self._directional(direction, slope, difference, relative)
-            by_x, by_q, by_t = found.xx * x, found.by_q, found.by_t  # the last two count where they are estimated
-            if "quality" in self.place:
-                by_x, by_q = by_x + found.xq * q, found.xq * x + found.qq * q
-            if "tie" in self.place:
-                by_x, by_t = by_x + found.xt * t, found.xt * x + found.qt * q + found.tt * t
-                by_q = by_q + found.qt * t
-            product = outside * direction + self._scatter(
-                by_x,
-                by_q,
-                by_t,
-                slope,
-                difference,
-                relative,
-                turned / self.priors.slope_spread**2,
-            )
+            moved, turned = direction, np.zeros(0)
+            if "slope" in self.place:
+                moved, turned = direction.copy(), relative.project(direction[self.place["slope"]])
+                moved[self.place["slope"]] = turned
+            product = outside * direction + self._project(found.multiply(moved), relative, turned)
             if self.pinned is not None:
                 product[: self.pinned.size][self.pinned] = 0.0
             return product
 
-        return LocalModel(value + float(found.value.sum()), gradient, multiply, diagonal)
+        return LocalModel(value + found.value, gradient, multiply, own)
 
-    def information(self, parameters: Parameters) -> tuple[Derivatives, FloatArray, FloatArray, FloatArray]:
-        """Derivatives of each answer, slopes, how slopes move x, and the priors' precisions, at parameters."""
+    def information(self, parameters: Parameters) -> tuple[Curvature, FloatArray, FloatArray, FloatArray]:
+        """Fisher's information of each answer, slopes, how slopes move x, and the priors' precisions, at parameters."""
         answers, relative = self.answers, self._relative(parameters)
-        slope = relative.slope[answers.worker]
+        found = inform(answers, replace(parameters, slope=relative.slope))
         difference = parameters.score[answers.left] - parameters.score[answers.right]
-        x = slope * difference + parameters.bias[answers.worker]
-        found = differentiate(answers.outcome, x, parameters.quality[answers.worker], parameters.tie)
-        return found, slope, difference / relative.size, self._prior(parameters)[2]
+        return found, relative.slope[answers.worker], difference / relative.size, self._prior(parameters)[2]
 
     def of_scores(self, parameters: Parameters) -> Objective:
         """The same objective with all but the scores given."""
@@ -198,70 +197,19 @@ class Objective:
                 precision[place] = 1 / spread**2
         return value, gradient, precision
 
-    def _scatter(
-        self,
-        x: FloatArray,
-        q: FloatArray,
-        t: FloatArray,
-        slope: FloatArray,
-        difference: FloatArray,
-        relative: RelativeSlopes,
-        by_relative: FloatArray,
-    ) -> FloatArray:
-        """Sums over answers of derivatives by x, q and t, as derivatives by the estimated parts.
-
-        `by_relative` are derivatives by the relative slopes (M,) that are added.
-        """
-        answers, place, total = self.answers, self.place, np.empty(self.size)
-        moved = x * slope
-        total[place["score"]] = np.bincount(answers.left, moved, answers.n_items)
-        total[place["score"]] -= np.bincount(answers.right, moved, answers.n_items)
-        by_worker = {"slope": (x, difference), "bias": (x, None), "quality": (q, None)}
-        for part, (values, factor) in by_worker.items():
-            if part in place:
-                weights = values if factor is None else values * factor
-                sums = np.bincount(answers.worker, weights, answers.n_workers)
-                total[place[part]] = relative.project(sums + by_relative) if part == "slope" else sums
-        if "tie" in place:
-            total[place["tie"]] = t.sum()
+    def _project(self, total: FloatArray, relative: RelativeSlopes, pull: FloatArray) -> FloatArray:
+        """Derivatives by relative slopes, and the pull of their prior, as derivatives by slopes, in place."""
+        if "slope" in self.place:
+            where = self.place["slope"]
+            total[where] = relative.project(total[where] + pull / self.priors.slope_spread**2)
         return total
 
-    def _directional(
-        self, direction: FloatArray, slope: FloatArray, difference: FloatArray, relative: RelativeSlopes
-    ) -> tuple[FloatArray, FloatArray | float, float, FloatArray]:
-        """How x, q and t of each answer change with the parameters in a direction; and the relative slopes."""
-        answers, place = self.answers, self.place
-        score = direction[place["score"]]
-        x = slope * (score[answers.left] - score[answers.right])
-        turned = np.zeros(answers.n_workers)
-        if "slope" in place:
-            turned = relative.project(direction[place["slope"]])
-            x += difference * turned[answers.worker]
-        if "bias" in place:
-            x += direction[place["bias"]][answers.worker]
-        q = direction[place["quality"]][answers.worker] if "quality" in place else 0.0
-        return x, q, float(direction[place["tie"]][0]) if "tie" in place else 0.0, turned
-
-    def _diagonal(
-        self, found: Derivatives, slope: FloatArray, difference: FloatArray, relative: RelativeSlopes
-    ) -> FloatArray:
-        """Of the information, as if the root mean square of the slopes were given."""
-        answers, total = self.answers, np.empty(self.size)
-        for part, place in self.place.items():
-            if part == "score":
-                weights = found.xx * slope**2
-                total[place] = np.bincount(answers.left, weights, answers.n_items)
-                total[place] += np.bincount(answers.right, weights, answers.n_items)
-            elif part == "tie":
-                total[place] = found.tt.sum()
-            else:
-                weights = {
-                    "slope": found.xx * (difference / relative.size) ** 2,
-                    "bias": found.xx,
-                    "quality": found.qq,
-                }[part]
-                total[place] = np.bincount(answers.worker, weights, answers.n_workers)
-        return total
+    def _shrink(self, diagonal: FloatArray, relative: RelativeSlopes) -> FloatArray:
+        """Information on relative slopes as that on slopes, as if their root mean square were given."""
+        if "slope" in self.place:
+            diagonal = diagonal.copy()
+            diagonal[self.place["slope"]] /= relative.size**2
+        return diagonal
 
 
 def find_mode(

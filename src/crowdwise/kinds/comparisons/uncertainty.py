@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import coo_array
 
+from crowdwise.kernels.gaussian_beliefs import propagate_precisions
 from crowdwise.kinds.comparisons.likelihood import choice_shares
 from crowdwise.kinds.fisher_scoring import solve_by_conjugate_gradients
 
@@ -37,8 +38,6 @@ __all__ = [
 ]
 
 LARGEST_EXACT = 1_200  # parameters, of which a matrix takes 12 MB and its inverse half a second
-MOST_ROUNDS = 500
-ENOUGH = 1e-5  # relative change of a message
 
 
 @dataclass(frozen=True)
@@ -177,30 +176,9 @@ def propagate_beliefs(graph: PairGraph, weights: FloatArray, own: FloatArray) ->
         Information on the difference of each pair; minus this is the entry of the pair.
     own : (N,)
         Information on each score besides, above 0.
-
-    Notes
-    -----
-    A message w → i is what the pair's other item adds to the precision of i: weight - weight² / (precision of the
-    other without this pair) for the pair as a whole, always between 0 and the weight, and falling from it.
     """
-    n = graph.n_items
-    source = np.concatenate([graph.first, graph.second])
-    target = np.concatenate([graph.second, graph.first])
-    weight = np.concatenate([weights, weights])
-    back = np.concatenate([np.arange(graph.n_pairs) + graph.n_pairs, np.arange(graph.n_pairs)])
-    message = weight.copy()  # source -> target
-    for _ in range(MOST_ROUNDS):
-        precision = own + np.bincount(target, message, n)
-        without = precision[source] - message[back]
-        after = weight * without / (without + weight)
-        change = float(np.max(np.abs(after - message) / np.maximum(weight, 1e-300), initial=0.0))
-        message = after
-        if change < ENOUGH:
-            break
-    precision = own + np.bincount(target, message, n)
-    first, second = slice(0, graph.n_pairs), slice(graph.n_pairs, None)
+    precision, (there, back) = propagate_precisions(graph.first, graph.second, weights, own)
     # Of a pair without its own information: precisions a, b; with it the difference has variance (a + b)/(ab + w(a+b)).
-    a = precision[graph.first] - message[second]
-    b = precision[graph.second] - message[first]
+    a, b = precision[graph.first] - back, precision[graph.second] - there
     pair: FloatArray = (a + b) / (a * b + weights * (a + b))
     return 1 / precision, pair

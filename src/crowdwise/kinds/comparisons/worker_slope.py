@@ -37,7 +37,7 @@ from scipy.special import expit, ndtri
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.kinds.comparisons.bradley_terry import fit_scores
-from crowdwise.kinds.comparisons.empirical_bayes import estimate
+from crowdwise.kinds.comparisons.empirical_bayes import climb_to_mode, estimate
 from crowdwise.kinds.comparisons.gold_scores import pin_gold
 from crowdwise.kinds.comparisons.likelihood import Parameters
 from crowdwise.kinds.comparisons.model import ComparisonModel, arrays_of
@@ -113,7 +113,7 @@ class WorkerSlope(ComparisonModel):
             *(["bias"] if answers.sided else []),
             *(["tie"] if answers.has_ties else []),
         ]
-        found = estimate(
+        climb = climb_to_mode(
             answers,
             tuple(parts),
             first,
@@ -124,6 +124,7 @@ class WorkerSlope(ComparisonModel):
             tol=self.tol,
             name=self.slug,
         )
+        found = estimate(climb, max_iter=self.max_iter, name=self.slug)
         arrays = arrays_of(found) | {"score": average_over_slopes(answers, found, pinned)}
         return Found(arrays, found.ascent.objective, len(found.ascent.objective), found.ascent.converged)
 

@@ -12,11 +12,13 @@ F. Samejima (1969), "Estimation of latent ability using a response pattern of gr
 |---|---|
 | P(grade is k) = σ(a θ - d[k]) - σ(a θ - d[k + 1]) | `worker_responses.grade_probabilities` |
 | posterior of the score, on a grid | `score_posterior` |
-| a, d: Fisher scoring with normal priors, in steps that raise the objective | `worker_responses.improve_workers` |
+| a, d of all workers and the crowd's: the same step δ, by Fisher scoring | `cell_steps.shift_together` |
+| a, d: Fisher scoring with normal priors, in steps that raise the objective | `cell_steps.improve_cells` |
 | crowd's a, d: the means, with one worker as at the start | `worker_responses.mean_worker` |
 | log p(grades) and the priors | `GradedResponse._fit` |
 
-Memory: O(tasks × points + workers × K × points).
+Memory: O(tasks × points + cells × points), where a cell is a worker and a grade that they gave; in NumPy, as for few
+answers, workers × K × points.
 
 Departures: scores have a distribution on the grid of their own, drawn to the standard normal by pseudo-counts. The true
 grade is the one that a worker with the crowd's thresholds and no noise would give; where some grades are known, it is
@@ -34,6 +36,7 @@ from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.kinds.model import Found
+from crowdwise.kinds.ordinal.cell_steps import improve_cells, lay_out_cells, log_cells, shift_together
 from crowdwise.kinds.ordinal.worker_responses import (
     FIRST_SLOPE,
     GRID,
@@ -43,11 +46,9 @@ from crowdwise.kinds.ordinal.worker_responses import (
     as_responses,
     count_answers,
     crowd_density,
-    improve_workers,
     log_chances,
     mean_worker,
     response_arrays,
-    shift_together,
     start_workers,
 )
 
@@ -142,7 +143,7 @@ class GradedResponse(ScoreModel):
     -----
     Assumes: one score says how high a task is graded; workers differ in thresholds and in noise
     Fails with: grades that mix several qualities; tasks on which workers fall into two camps
-    Cost: O(answers × 31 + workers × K × 31) an iteration
+    Cost: O(answers × 31 + workers × K × 31) an iteration, of which there are about 60
     Paper: Samejima 1969, Psychometrika
     """
 
@@ -153,8 +154,8 @@ class GradedResponse(ScoreModel):
     tol: float = 1e-5
 
     def _fit(self, answers: Grades, gold: IntArray | None) -> Found:
-        said = count_answers(answers, answers.worker, answers.n_workers)
-        there, shape = answers.answers_per_worker > 0, (answers.n_workers, answers.n_classes, GRID.size)
+        cells, said = lay_out_cells(answers)
+        there = answers.answers_per_worker > 0
         first = State(*start_workers(answers), NORMAL)
         # Known grades are answers of one more worker, who does not change.
         fixed = first.crowd.intercept[0] / FIRST_SLOPE
@@ -164,16 +165,15 @@ class GradedResponse(ScoreModel):
             known = np.where((gold >= 0)[:, None], expert[0][np.maximum(gold, 0)], 0.0)
 
         def expect(now: State) -> tuple[float, FloatArray]:
-            table = log_chances(now.workers)
-            return score_posterior(said, table, known + np.log(now.score_prior))
+            return score_posterior(said, log_cells(now.workers, cells), known + np.log(now.score_prior))
 
         def step(now: State) -> tuple[float, float, State]:
             likelihood, posterior = expect(now)
             value = likelihood + crowd_density(now.workers, now.crowd, first.crowd, there, self.spread)
             value += PSEUDO_TASKS * float(NORMAL @ np.log(now.score_prior))
-            counts = np.asarray(said.T @ posterior).reshape(shape)
-            moved = shift_together(now.workers, now.crowd, first.crowd, counts, self.spread)
-            workers = improve_workers(*moved, counts, self.spread)
+            counts = np.asarray(said.T @ posterior)
+            moved = shift_together(now.workers, now.crowd, first.crowd, cells, counts, self.spread)
+            workers = improve_cells(*moved, cells, counts, self.spread)
             crowd = mean_worker(workers, first.crowd, there)
             prior = (posterior.sum(axis=0) + PSEUDO_TASKS * NORMAL) / (answers.n_tasks + PSEUDO_TASKS)
             return value, likelihood, State(workers, crowd, prior)

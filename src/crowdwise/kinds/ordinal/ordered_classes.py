@@ -11,10 +11,12 @@ F. Samejima (1969), "Estimation of latent ability using a response pattern of gr
 |---|---|
 | posterior q[t, k] ∝ prior[k] Π P(grade given θ[k]) | `class_posterior` |
 | θ: the places on a grid, in order, that make the answers most probable | `place_classes` |
-| a, d: Fisher scoring with normal priors | `worker_responses.improve_workers` |
+| a, d of all workers and the crowd's: the same step δ, by Fisher scoring | `cell_steps.shift_together` |
+| a, d: Fisher scoring with normal priors | `cell_steps.improve_cells` |
 | log p(grades) and the priors | `OrderedClasses._fit` |
 
-Memory: O(tasks × points + workers × K × points).
+Memory: O(tasks × points + cells × points), where a cell is a worker and a grade that they gave; in NumPy, as for few
+answers, workers × K × points.
 
 Departures: places have a weak normal prior about those between the thresholds of the start. What the true class means
 is learnt from the answers, as by Dawid and Skene; `graded-response` cuts the line where the crowd does. A class that
@@ -36,6 +38,7 @@ from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.kinds.model import Found
+from crowdwise.kinds.ordinal.cell_steps import improve_cells, lay_out_cells, log_cells, shift_together
 from crowdwise.kinds.ordinal.graded_response import PSEUDO_TASKS
 from crowdwise.kinds.ordinal.worker_responses import (
     GRID,
@@ -44,11 +47,8 @@ from crowdwise.kinds.ordinal.worker_responses import (
     Responses,
     count_answers,
     crowd_density,
-    improve_workers,
-    log_chances,
     mean_worker,
     response_arrays,
-    shift_together,
     start_workers,
 )
 
@@ -143,7 +143,7 @@ class OrderedClasses(PlacedModel):
     -----
     Assumes: classes lie on a line; workers differ in thresholds and in noise
     Fails with: grades that mix several qualities; classes that nearly nobody gives
-    Cost: O(answers × 31 + workers × K × 31) an iteration
+    Cost: O(answers × 31 + workers × K²) an iteration, of which there are about 30
     Paper: Samejima 1969, Psychometrika; Dawid & Skene 1979, Applied Statistics
     """
 
@@ -154,7 +154,7 @@ class OrderedClasses(PlacedModel):
     tol: float = 1e-5
 
     def _fit(self, answers: Grades, gold: IntArray | None) -> Found:
-        said = count_answers(answers, answers.worker, answers.n_workers)
+        cells, said = lay_out_cells(answers)
         there = answers.answers_per_worker > 0
         used = np.bincount(answers.grade, minlength=answers.n_classes) > 0
         if gold is not None:
@@ -163,7 +163,7 @@ class OrderedClasses(PlacedModel):
         weak = prior_of_places(first.place)
 
         def expect(now: State) -> tuple[float, FloatArray, FloatArray]:
-            at_points = said @ log_chances(now.workers).reshape(-1, GRID.size)
+            at_points = said @ log_cells(now.workers, cells)
             return *class_posterior(at_points, now.place, now.prior, gold), at_points
 
         def step(now: State) -> tuple[float, float, State]:
@@ -173,9 +173,9 @@ class OrderedClasses(PlacedModel):
             value += SMOOTHING * float(np.log(now.prior[used]).sum())
             place = place_classes(posterior.T @ at_points + weak)
             # No class is elsewhere on the grid. A class has one place, and K places cost less than 31 points.
-            counts = np.asarray(said.T @ posterior).reshape(answers.n_workers, answers.n_classes, place.size)
-            moved = shift_together(now.workers, now.crowd, first.crowd, counts, self.spread, GRID[place])
-            workers = improve_workers(*moved, counts, self.spread, GRID[place])
+            counts = np.asarray(said.T @ posterior)
+            moved = shift_together(now.workers, now.crowd, first.crowd, cells, counts, self.spread, GRID[place])
+            workers = improve_cells(*moved, cells, counts, self.spread, GRID[place])
             prior = posterior.sum(axis=0) + SMOOTHING * used
             crowd = mean_worker(workers, first.crowd, there)
             return value, likelihood, State(workers, crowd, prior / prior.sum(), place)

@@ -17,6 +17,7 @@ the log-evidence (mean-field variational Bayes). The variances of the priors are
 | a[w], b[w]: regression of the answers on the values, with normal priors | `line_posteriors` |
 | 1/σ²[w] ~ Gamma((strength + n)/2, (strength noise + Σ E(x - a y - b)²)/2) | `line_posteriors.improve` |
 | the bound | `line_posteriors.evidence_lower_bound` |
+| variances v of the priors: v (v' / v)^f in place of the best v'; f grows while the bound rises | `overrelax` |
 | variance of y for lines and noise that are not known exactly | `known_workers` |
 | strength by the density of held-out answers | `choose_strength` |
 
@@ -48,16 +49,13 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.estimator_parameters import clone
 from crowdwise.fitting.parameter_checks import check_choice, check_number
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
-from crowdwise.kernels.value_sums import ValueEdges
 from crowdwise.kinds.held_out import choose_by_held_out
 from crowdwise.kinds.model import Found
+from crowdwise.kinds.values.first_beliefs import lay_out, start
 from crowdwise.kinds.values.known_workers import KnownLineModel, KnownWorkers, as_arrays, infer_values
 from crowdwise.kinds.values.line_posteriors import (
-    PINNED,
-    USUAL_SCALE_VARIANCE,
     Beliefs,
     Crowd,
-    GammaShapes,
     Hyperparameters,
     LinePosterior,
     adopt_priors,
@@ -67,7 +65,6 @@ from crowdwise.kinds.values.line_posteriors import (
     overrelax,
     worker_sums,
 )
-from crowdwise.kinds.values.model import task_means
 from crowdwise.labels.table_output import native_table
 
 if TYPE_CHECKING:
@@ -85,7 +82,6 @@ MOST = 200_000  # answers that it looks at
 FASTER = 1.5  # growth of the factor by which steps of the priors' variances are lengthened, while the bound rises
 SLOW = 1e-3  # gain per answer of a plain step below which steps are lengthened: plain ones choose between optima
 ROUGH = 1e-5  # gain per answer at which a fit is near enough to its optimum for a choice by the mean log-density
-SMALL = 1e-9  # share of the answers' variance below which a variance is rounding
 
 
 class State(NamedTuple):
@@ -96,55 +92,6 @@ class State(NamedTuple):
     own: FloatArray
     bound: float
     factor: float
-
-
-class Units(NamedTuple):
-    """Mean (D,) of the answers, and one standard deviation for all coordinates: the units of the fit."""
-
-    centre: FloatArray
-    size: float
-
-
-def lay_out(answers: Values, gold: FloatArray | None, lines: str) -> tuple[Crowd, Units]:
-    """The answers in units of their mean and standard deviation."""
-    size = float(np.sqrt(answers.value.var(axis=0).mean()))
-    units = Units(answers.value.mean(axis=0), size if size > 0 else 1.0)
-    rows = (answers.value - units.centre) / units.size
-    known = None if gold is None else (gold - units.centre) / units.size
-    edges = tuple(
-        ValueEdges(
-            answers.task_ptr, answers.task, answers.worker, np.ascontiguousarray(rows[:, place]),
-            np.empty(0) if known is None else np.ascontiguousarray(known[:, place]),
-        )
-        for place in range(answers.n_coordinates)
-    )  # fmt: skip
-    answered = answers.answers_per_task > 0
-    free = int(answers.n_answers - answered.sum())
-    within = ((rows - (task_means(answers)[answers.task] - units.centre) / units.size) ** 2).sum(axis=0) / max(free, 1)
-    usual = float(within.mean()) if free else 0.5  # of one answer a task nothing tells noise from value
-    crowd = Crowd(
-        edges, answers.answers_per_worker.astype(np.float64), max(usual, SMALL),
-        lines == "scale", lines != "none",
-    )  # fmt: skip
-    return crowd, units
-
-
-def start(crowd: Crowd, strength: float, freedom: float = np.inf) -> Beliefs:
-    """Workers alike, with the variance within tasks."""
-    n_workers, n_coordinates = crowd.per_worker.size, len(crowd.edges)
-    noise = crowd.usual_noise
-    scale, bias = (np.full(n_coordinates, USUAL_SCALE_VARIANCE if crowd.fits_scale else PINNED),
-                   np.full(n_coordinates, noise / 4 if crowd.fits_bias else PINNED))  # fmt: skip
-    shape = n_workers, n_coordinates
-    lines = LinePosterior(
-        np.ones(shape), np.zeros(shape), np.tile(scale, (n_workers, 1)) * (1e-3 if crowd.fits_scale else 1.0),
-        np.tile(bias, (n_workers, 1)) * (1e-3 if crowd.fits_bias else 1.0), np.zeros(shape),
-    )  # fmt: skip
-    spread = np.full(n_coordinates, max(1 - noise, 0.05))
-    priors = Hyperparameters(np.zeros(n_coordinates), spread, scale, bias, strength, noise, freedom)
-    shapes = GammaShapes.of(strength, n_coordinates * crowd.per_worker)
-    weights = np.full(crowd.edges[0].value.size, (freedom + n_coordinates) / 2) if np.isfinite(freedom) else None
-    return Beliefs(lines, shapes, shapes.shape * noise, (freedom + n_coordinates) / 2, weights, priors)
 
 
 def common_variances(crowd: Crowd, beliefs: Beliefs) -> tuple[FloatArray, FloatArray]:

@@ -1,7 +1,14 @@
 """Steps of the variational fit of values: the posterior of the values, of each worker's line and of their noise.
 
 The bound and its steps are those of `gaussian`, in units in which the answers have mean 0 and variance 1. Every step
-raises `evidence_lower_bound`, and each function is one of them.
+raises `evidence_lower_bound`, and each function is one of them. Below, v is a variance of a prior, the noise or ν, and
+v' the one that raises the bound most.
+
+| equation | here |
+|---|---|
+| v' given the posteriors | `improve` |
+| v (v' / v)^f: log v goes f times as far; a step that lowers the bound is refused by the caller | `overrelax` |
+| noise and lines anew for such v | `adopt_priors` |
 """
 
 from __future__ import annotations
