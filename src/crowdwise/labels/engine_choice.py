@@ -66,9 +66,7 @@ def choose_pass_engine(n_labels: int, n_classes: int) -> str:
             return "cuda"
         if asked == "cuda":
             warnings.warn(
-                f"The engine 'cuda' cannot run here ({fault}): the processor runs instead.",
-                RuntimeWarning,
-                stacklevel=3,
+                f"The engine 'cuda' cannot run here ({fault}): the processor runs instead.", RuntimeWarning, stacklevel=3
             )
     return choose_engine(n_labels, n_classes)
 

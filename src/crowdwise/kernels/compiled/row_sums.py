@@ -1,8 +1,8 @@
 """Rows of one table added to rows of another, for each label: most of the time of an EM pass.
 
 A loop over K values that the compiler knows nothing of costs more to set up than to run when K is small. Here the loop
-over labels is written out once for each K up to `WIDEST`, a row as one to three vectors, and K decides once for a block
-which of them runs; a version of its own for each K, compiled when it is met, would take a second each time. The sums are
+over labels is written out once for each K up to `WIDEST`, a row as a few vectors, and K decides once for a block which
+of them runs; a version of its own for each K, compiled when it is met, would take a second each time. The sums are
 those of the plain loop, to the bit.
 """
 
@@ -29,7 +29,7 @@ INDEX, WORD, DOUBLE = ir.IntType(64), ir.IntType(32), ir.DoubleType()
 def vector_parts(width: int) -> list[tuple[int, int]]:
     """First place and length of the vectors that make up a row: lengths 4, 2 and 1.
 
-    Not 8: a sum that is read back at once, as that of a worker with several labels of a block is, comes faster in halves.
+    Not 8: a sum that is read back at once, as that of a worker with several labels in a block, comes faster in halves.
     """
     parts, first = [], 0
     for length in (4, 2, 1):
@@ -48,7 +48,7 @@ def _emit_prefetch(builder: Any, cell: Any) -> None:
 
 
 def _emit_loop(builder: Any, width: int, start: Any, end: Any, reads: Any, writes: Any, ahead_of: int) -> None:
-    """for edge in range(start, end): writes[target[edge]] += reads[source[edge]], rows of `width` numbers.
+    """Emit a loop over edges, writes[target[edge]] += reads[source[edge]], for rows of `width` numbers.
 
     `reads` and `writes` are pairs of a table's first cell and a function that gives the row of an edge; `ahead_of` says
     which of the two is asked for ahead.
