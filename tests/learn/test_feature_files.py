@@ -17,7 +17,7 @@ from PIL import Image
 from scipy import sparse
 
 import crowdwise as cw
-from crowdwise.learn import feature_files
+from crowdwise.learn import feature_files, features
 from crowdwise.learn.features import HeldFeatures, StreamedFeatures, make_features
 
 if TYPE_CHECKING:
@@ -253,3 +253,38 @@ def test_columns_of_different_length(tmp_path: Path) -> None:
     path.write_text('{"task": ["t0", "t1"], "a": [1]}')
     with pytest.raises(cw.InputError, match="the rows are 'task' 2, 'a' 1"):
         feature_files.read_features(path)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_large_arrays_stay_on_the_disk(
+    dtype: type[np.generic], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = np.random.default_rng(0).normal(100, 20, size=(300, 7)).astype(dtype)
+    np.save(tmp_path / "x.npy", given)
+    held = feature_files.read_features(tmp_path / "x.npy")
+    moments = held.moments()
+    monkeypatch.setattr(feature_files, "MOST_HELD", 100)
+    monkeypatch.setattr(features, "MOST_AT_ONCE", 50)  # seven rows, and one left over
+    mapped = feature_files.read_features(tmp_path / "x.npy")
+    assert isinstance(held, features.HeldFeatures)
+    assert isinstance(mapped, features.HeldFeatures)
+    order = torch.tensor([299, 3, 3])
+    torch.testing.assert_close(next(mapped.batches(order, 3)), next(held.batches(order, 3)), rtol=0, atol=0)
+    for found, expected in zip(mapped.moments(), moments, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
+    assert mapped.digest() == held.digest()
+    # What is written to the file is seen: nothing was copied.
+    with (tmp_path / "x.npy").open("r+b") as file:
+        file.seek(-given.itemsize, 2)
+        file.write(np.array([50], dtype).tobytes())
+    assert mapped.values[299, 6] == 50
+    assert held.values[299, 6] == given[299, 6]
+
+
+def test_a_mapped_array_is_checked_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = np.zeros((30, 2), np.float32)
+    given[23, 1] = np.nan
+    np.save(tmp_path / "x.npy", given)
+    monkeypatch.setattr(features, "MOST_AT_ONCE", 5)
+    with pytest.raises(cw.InputError, match="Features of row 23 hold a missing or infinite value"):
+        features.make_features(np.load(tmp_path / "x.npy", mmap_mode="r"))

@@ -39,7 +39,7 @@ SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", "
 EIGHT_BITS = {"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HSV"}
 UNNAMED = re.compile(r"|Unnamed: \d+")  # as pandas calls a column of none
 GREY = {"1", "L", "LA", "La"}
-MOST_HELD = 2**30  # bytes of images that are kept in memory; more are read from the disk as they are needed
+MOST_HELD = 2**30  # bytes of images or of an array that are kept in memory; more are read as they are needed
 
 
 def read_features(source: str | Path, *, image_size: int | None = None) -> Features:
@@ -48,8 +48,8 @@ def read_features(source: str | Path, *, image_size: int | None = None) -> Featu
     Parameters
     ----------
     source
-        An array (.npy), arrays (.npz: the one named X, or the only one with two axes or more; `FILE.npz:KEY` says
-        which; the rows are named by one called task or id), a sparse matrix as scipy saves it, a table (CSV, TSV, JSON
+        An array (.npy; one of more than a gibibyte, of single precision or bytes, stays on the disk and is read batch by
+        batch), arrays (.npz: the one named X, or the only one with two axes or more; `FILE.npz:KEY` says which; the rows are named by one called task or id), a sparse matrix as scipy saves it, a table (CSV, TSV, JSON
         lines, Parquet, Arrow, plain or gzipped; a column task, all others numbers; "-" for standard input), or a folder
         of images, named by their files, with or without suffix.
     image_size
@@ -64,8 +64,9 @@ def read_features(source: str | Path, *, image_size: int | None = None) -> Featu
     if head.startswith(b"PK\x03\x04"):
         return _npz(path, key)
     if head.startswith(b"\x93NUMPY"):
-        with path.open("rb") as file:
-            return make_features(_load_array(lambda: np.load(file, allow_pickle=False), path))
+        if path.stat().st_size > MOST_HELD:
+            return make_features(_load_array(lambda: np.load(path, mmap_mode="r", allow_pickle=False), path))
+        return make_features(_load_array(lambda: np.load(path, allow_pickle=False), path))
     return _table(source)
 
 

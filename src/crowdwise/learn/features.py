@@ -27,6 +27,7 @@ ALIKE = 200.0  # largest ratio of the deviations of features of one kind (95th t
 TASK = "task"  # column of a frame that names the rows
 LARGEST = torch.finfo(torch.float32).max
 MOST_DENSE = 2**31  # bytes that a sparse matrix may fill when made dense
+MOST_AT_ONCE = 2**24  # numbers that are looked at together: features may lie on the disk, and be more than memory holds
 
 
 class Features:
@@ -88,11 +89,24 @@ class HeldFeatures(Features):
 
     def moments(self) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation over tasks (and, of images, over pixels)."""
-        return _moments(_as_numbers(self.values[:4096] if self.values.ndim > 2 else self.values, torch.float64))
+        if self.values.ndim > 2:
+            return _moments(_as_numbers(self.values[:4096], torch.float64))
+        if self.values.numel() <= MOST_AT_ONCE:
+            return _moments(_as_numbers(self.values, torch.float64))
+        parts, number = _row_parts(self.values), len(self.values)
+        mean, square = torch.zeros(2, *self.shape, dtype=torch.float64, device=self.values.device)
+        for part in parts:
+            mean += _as_numbers(part, torch.float64).sum(dim=0) / number
+        for part in parts:
+            square += (_as_numbers(part, torch.float64) - mean).square_().sum(dim=0) / number
+        return _scale_of_kinds(mean, square.sqrt())
 
     def digest(self) -> str:
         """Their number, shape and a checksum."""
-        return f"{super().digest()}, CRC {zlib.crc32(self.values.cpu().numpy().tobytes()):08x}"
+        sum_so_far = 0
+        for part in _row_parts(self.values):
+            sum_so_far = zlib.crc32(part.cpu().numpy().tobytes(), sum_so_far)
+        return f"{super().digest()}, CRC {sum_so_far:08x}"
 
 
 class StreamedFeatures(Features):
@@ -176,7 +190,7 @@ def _hold_tensor(values: Tensor) -> HeldFeatures:
         )
     if values.is_floating_point():
         values = values.float()  # what single precision cannot hold becomes infinite
-        finite = torch.isfinite(values.flatten(1)).all(dim=1)
+        finite = torch.cat([torch.isfinite(part.flatten(1)).all(dim=1) for part in _row_parts(values)])
         if not finite.all():
             row = int((~finite).nonzero()[0, 0])
             raise InputError(
@@ -188,6 +202,11 @@ def _hold_tensor(values: Tensor) -> HeldFeatures:
     elif values.ndim == 4:
         values = _channels_first(values)
     return HeldFeatures(values.contiguous())
+
+
+def _row_parts(values: Tensor) -> tuple[Tensor, ...]:
+    """The rows, `MOST_AT_ONCE` numbers or a row at a time."""
+    return torch.split(values, max(MOST_AT_ONCE // values[0].numel(), 1))
 
 
 def _make_tensor(given: Any) -> Tensor:
@@ -227,7 +246,7 @@ def _make_tensor(given: Any) -> Tensor:
         )
     if array.dtype.kind == "f":
         with np.errstate(over="ignore"):  # a long double that becomes infinite is refused by the caller
-            array = array.astype(np.float32) if array.dtype != np.float64 else array
+            array = array.astype(np.float32, copy=False) if array.dtype != np.float64 else array
     elif array.dtype != np.uint8:
         array = array.astype(np.float32)
     with warnings.catch_warnings():
@@ -331,7 +350,11 @@ def _moments(values: Tensor) -> tuple[Tensor, Tensor]:
     those that hardly vary would be noise. Features measured in units of their own have each their own.
     """
     over = (0,) if values.ndim == 2 else (0, *range(2, values.ndim))
-    mean, deviation = values.mean(dim=over, keepdim=True)[0], values.std(dim=over, keepdim=True, correction=0)[0]
+    return _scale_of_kinds(values.mean(dim=over, keepdim=True)[0], values.std(dim=over, keepdim=True, correction=0)[0])
+
+
+def _scale_of_kinds(mean: Tensor, deviation: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation by which features are scaled, from those of each."""
     # What varies by rounding alone does not vary, but tiny units are no rounding.
     varies = deviation > 1e-6 * (mean.abs() + deviation.max().clamp(max=1))
     some, alone = deviation[varies], deviation.clamp(min=1)

@@ -76,6 +76,18 @@ class TrainingObjective(nn.Module):
             classifiers, log-probabilities.
         """
 
+    def allow_lazy_steps(self, n_tasks: int, batch_size: int) -> None:
+        """From now on, gradients of worker parameters may be sparse: of the workers of the batch alone (`lazy_adam`).
+
+        Called before the first step, where nothing needs dense gradients. For a method whose loss of a batch speaks of
+        its workers alone, with crowds much larger than a batch's.
+
+        Parameters
+        ----------
+        n_tasks
+            Training tasks, of which each batch is a random part.
+        """
+
     def tally_shape(self) -> tuple[int, ...] | None:
         """Shape of what is counted in training, where there is such: see `Objective`."""
         return None

@@ -18,11 +18,16 @@ regularized estimation of annotator confusion", CVPR.
 | (35) of Kim et al. 2022, + λ tr(log A) | `trace_penalty` with `log=True` |
 | appendix D of Kim et al. 2022, softmax(δ·I) | `SoftmaxConfusions`, with `delta` |
 
-A step costs O(labels of the batch × K) beside the network, and O(M K²) for the matrices, the penalty and Adam.
+A step costs O(labels of the batch × K) beside the network, and O(M K²) for the matrices, the penalty and Adam; O(K²)
+for each worker of the batch where the crowd is large beside a batch.
 
 Departures: the penalty is λ times the *mean* of the workers' traces, as in listing 1, where equation (4) has their sum:
 with cross-entropy as a mean over tasks, a sum would swamp it as soon as there are many workers. Listing 3's upper clip
 at 0.9999999 is left out: it has no gradient to spare.
+With more than `LARGE_CROWD` workers for each label of a batch, the penalty of a step is an estimate from the batch's
+workers, (N / BM) Σ over labels of tr(A[w]) / n[w] with N tasks, B in the batch and n[w] labels of w, whose mean over
+batches is the penalty of all who gave labels; and a worker's matrix moves when they have a label in the batch
+(`lazy_adam`). Not so with `clip`, several devices or 16-mixed precision.
 After training, `ConfusionLearner` makes matrices that go with the chosen epoch's classifier beside the learnt ones: the
 epoch is chosen for the classifier's sake, often before they have come far from their start.
 """
@@ -52,9 +57,17 @@ if TYPE_CHECKING:
 __all__ = ["TraceRegularized"]
 
 
+LARGE_CROWD = 2  # below, dense passes over all matrices cost no more than finding the batch's workers
+
+
+def penalised(diagonal: Tensor, *, log: bool) -> Tensor:
+    """What is summed of diagonals: A[w, k, k], or its logarithm."""
+    return diagonal.clamp(min=SMALLEST).log() if log else diagonal
+
+
 def trace_penalty(diagonal: Tensor, *, log: bool) -> Tensor:
     """Mean over workers of tr(A), or of tr(log A), from the diagonals (M, K)."""
-    return (diagonal.clamp(min=SMALLEST).log() if log else diagonal).sum() / len(diagonal)
+    return penalised(diagonal, log=log).sum() / len(diagonal)
 
 
 class TraceObjective(ConfusionObjective):
@@ -69,13 +82,28 @@ class TraceObjective(ConfusionObjective):
             workers = SoftmaxConfusions(start.repeat(crowd.n_workers, 1, 1))
         super().__init__(crowd, workers)
         self.strength, self.log = strength, log
+        self.weight: Tensor | None = None  # N / (M n[w]) of each worker, where steps are lazy
+
+    def allow_lazy_steps(self, n_tasks: int, batch_size: int) -> None:
+        """Steps over the batch's workers alone, in a crowd that is large beside them."""
+        crowd, lazy = self.crowd, isinstance(self.workers, Confusions)
+        if lazy and crowd.n_workers * n_tasks > LARGE_CROWD * batch_size * crowd.n_labels:
+            given = torch.bincount(crowd.worker, minlength=crowd.n_workers).clamp(min=1)
+            self.weight = (n_tasks / (crowd.n_workers * given)).to(self.workers.rho.dtype)
 
     def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """Equation (4), the first sum as a mean over the batch's tasks, the second as a mean over workers."""
-        said, diagonal = self.workers.label_entries_and_diagonal(batch.worker, batch.label)
+        if self.weight is None or not isinstance(self.workers, Confusions):
+            said, diagonal = self.workers.label_entries_and_diagonal(batch.worker, batch.label)
+            penalty = trace_penalty(diagonal, log=self.log)
+        else:
+            rows, place, times = batch.worker.unique(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
+            said, diagonal = self.workers.entries_of_some(rows, place, batch.label)
+            share = self.weight.index_select(0, rows).mul_(times)
+            penalty = divide_by_tasks(share @ penalised(diagonal, log=self.log).sum(dim=1), batch)
         chance = label_probability(seen.logits.softmax(dim=1), said, batch)
         cost = divide_by_tasks(-chance.clamp(min=SMALLEST).log().sum(), batch)
-        return cost + self.strength * trace_penalty(diagonal, log=self.log)
+        return cost + self.strength * penalty
 
 
 @estimator

@@ -27,6 +27,7 @@ from crowdwise.labels.errors import InputError
 from crowdwise.learn.augmentation import augment_images
 from crowdwise.learn.batches import NetworkOutput
 from crowdwise.learn.checkpoints import Checkpoint
+from crowdwise.learn.lazy_adam import LazyAdam
 from crowdwise.learn.predictions import predict_log_probabilities
 from crowdwise.learn.torch_settings import find_device
 from crowdwise.learn.training_state import TrainingState, ValidationSet
@@ -145,6 +146,10 @@ def _run(fabric: Fabric, job: TrainingJob, plan: TrainingPlan) -> TrainingState:
     job = _move_job(job, fabric.device, dtype)
     crowd, tasks, n_epochs = job.crowd, job.tasks, job.objective.n_epochs
     pair = _pair_modules(job, plan, fabric.device, dtype)
+    if (
+        fabric.world_size == 1 and plan.clip is None and not pair.mixed
+    ):  # what sums or scales gradients wants them dense
+        pair.objective.allow_lazy_steps(len(tasks), plan.batch_size)
     steps = _GradientSteps(fabric, pair, _optimiser(pair, plan, fabric.device), plan)
     state = TrainingState()
     checkpoint = Checkpoint(plan.checkpoint, plan) if plan.checkpoint is not None else None
@@ -337,7 +342,7 @@ def _optimiser(pair: _Pair, plan: TrainingPlan, device: torch.device) -> torch.o
     ]
     groups = [group | {"first_rate": group["lr"]} for group in groups if group["params"]]
     # A fused step unscales gradients itself, which Fabric's clipping in half precision does not allow.
-    return torch.optim.Adam(groups, fused=device.type in ("cpu", "cuda") and plan.precision != "16-mixed")
+    return LazyAdam(groups, fused=device.type in ("cpu", "cuda") and plan.precision != "16-mixed")
 
 
 def _permutation(number: int, seed: int, epoch: int, device: torch.device) -> Tensor:

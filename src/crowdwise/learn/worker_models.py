@@ -13,6 +13,7 @@ from torch.nn import functional
 from crowdwise.fitting.parameter_checks import as_numbers
 from crowdwise.fitting.variational import diagonal_prior
 from crowdwise.labels.errors import InputError, quote
+from crowdwise.learn.lazy_adam import take_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -59,6 +60,11 @@ class Confusions(nn.Module):
     def label_entries_and_diagonal(self, worker: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
         """A[worker, :, label] of labels (E, K), and the diagonals of all matrices (M, K), in few passes over ρ."""
         return LabelEntriesAndDiagonal.apply(self.rho, worker, label)  # type: ignore[no-any-return, no-untyped-call]
+
+    def entries_of_some(self, rows: Tensor, place: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
+        """The same of the workers `rows` (R,) alone, among whom `place` (E,) is each label's: (E, K) and (R, K)."""
+        some = take_rows(self.rho, rows)
+        return LabelEntriesAndDiagonal.apply(some, place, label)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class LabelEntriesAndDiagonal(torch.autograd.Function):

@@ -9,6 +9,7 @@ import numpy as np
 
 from crowdwise.kernels.compiled.exponential import exp_of_nonpositive
 from crowdwise.kernels.compiled.prefetch import AHEAD, prefetch_row
+from crowdwise.kernels.compiled.row_sums import add_from_slots, add_to_slots
 from crowdwise.labels.loop_compiler import njit
 
 if TYPE_CHECKING:
@@ -115,9 +116,9 @@ def e_step(blocks: Blocks, lane: int, log_prior: FloatArray, table: FloatArray, 
     for block in range(blocks.lanes[lane], blocks.lanes[lane + 1]):
         edges = blocks.ptr[block], blocks.ptr[block + 1]
         work = _begin_block(blocks, block, log_prior, space)
-        _add_rows(edges, table, blocks.row, work, blocks.slot)
+        add_to_slots(edges, table, blocks.row, work, blocks.slot)
         _normalise_block(blocks, lane, block, work, log_prior, gold, out)
-        _add_rows(edges, work, blocks.slot, out.counts[lane], blocks.row)
+        add_from_slots(edges, work, blocks.slot, out.counts[lane], blocks.row)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -139,25 +140,12 @@ def e_step_votes(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _add_rows(edges: tuple[int, int], values: FloatArray, source: IntArray, sums: FloatArray, target: IntArray) -> None:
-    """Add for each edge from the first to before the second its row of the values to its row of the sums."""
-    start, end = edges
-    for edge in range(start, end):
-        ahead = min(edge + AHEAD, end - 1)
-        prefetch_row(values, source[ahead])
-        prefetch_row(sums, target[ahead])
-        i, j = source[edge], target[edge]
-        for k in range(values.shape[1]):
-            sums[j, k] += values[i, k]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def accumulate(blocks: Blocks, lane: int, values: FloatArray, counts: FloatArray) -> None:
     """Counts of one lane from the given values."""
     counts[:] = 0.0
     for block in range(blocks.lanes[lane], blocks.lanes[lane + 1]):
         edges = blocks.ptr[block], blocks.ptr[block + 1]
-        _add_rows(edges, values[block * blocks.size : (block + 1) * blocks.size], blocks.slot, counts, blocks.row)
+        add_from_slots(edges, values[block * blocks.size : (block + 1) * blocks.size], blocks.slot, counts, blocks.row)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -183,7 +171,7 @@ def count_against_vote_shares(blocks: Blocks, lane: int, otherwise: FloatArray, 
                 work[t] /= votes
             for k in range(otherwise.size):
                 class_counts[k] += work[t, k]
-        _add_rows(edges, work, blocks.slot, out.counts[lane], blocks.row)
+        add_from_slots(edges, work, blocks.slot, out.counts[lane], blocks.row)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
