@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from crowdwise.judges.vote_columns import VoteColumns
+    from crowdwise.judges.recognise_vote_columns import VoteColumns
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["choose_step", "round_scores"]
