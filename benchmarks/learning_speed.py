@@ -7,10 +7,10 @@ many: 100,000 tasks, 10,000 workers, 10 classes, one label a task, 64 features; 
 dense: 20,000 tasks, 2,000 workers, 10 classes, five labels a task, 64 features; the same model with labels as a tensor
 batch × workers × classes, zeros where there is none, as in listing 3 of Tanno et al. 2019, in plain torch. The limit is
 for batches of 64. The same with batches of 256 is reported beside it: masks cost as much an epoch whatever the batch,
-our passes over the workers' matrices a quarter. With batches of 64 the limit is near: where other programs fill the
-caches, or with two threads, which serve masks better, it was 7 to 8 times. labelme: LabelMe's 1,000 training images
-(512 features, 59 workers, 8 classes; CROWDWISE_DATA); a bare torch loop with the same network, loss, optimiser and
-batches, over dense masks or over edges, whichever is faster.
+our steps over the workers of a batch far less. With batches of 64 the limit is near: most of a step is the network's
+and the overhead of small operations, and where other programs fill the caches it was 8 times. labelme: LabelMe's 1,000
+training images (512 features, 59 workers, 8 classes; CROWDWISE_DATA); a bare torch loop with the same network, loss,
+optimiser and batches, over dense masks or over edges, whichever is faster.
 
 All use a hidden layer of 128 units with dropout, fused Adam and batches of 64. Each figure is the fastest epoch of a
 run in a fresh process; with `dense` and `labelme` the two sides take turns in one. Nothing is held out: only steps are

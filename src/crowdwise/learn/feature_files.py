@@ -48,10 +48,11 @@ def read_features(source: str | Path, *, image_size: int | None = None) -> Featu
     Parameters
     ----------
     source
-        An array (.npy; one of more than a gibibyte, of single precision or bytes, stays on the disk and is read batch by
-        batch), arrays (.npz: the one named X, or the only one with two axes or more; `FILE.npz:KEY` says which; the rows are named by one called task or id), a sparse matrix as scipy saves it, a table (CSV, TSV, JSON
-        lines, Parquet, Arrow, plain or gzipped; a column task, all others numbers; "-" for standard input), or a folder
-        of images, named by their files, with or without suffix.
+        An array (.npy; one of more than a gibibyte, of single precision or bytes, stays on the disk and is read as it
+        is needed), arrays (.npz: the one named X, or the only one with two axes or more; `FILE.npz:KEY` says which; the
+        rows are named by one called task or id), a sparse matrix as scipy saves it, a table (CSV, TSV, JSON lines,
+        Parquet, Arrow, plain or gzipped; a column task, all others numbers; "-" for standard input), or a folder of
+        images, named by their files, with or without suffix.
     image_size
         Width and height in pixels that images are brought to; without it all must have the same.
     """
