@@ -29,7 +29,8 @@ FRACTION = r"^[+]?(-?)0*([0-9]+\.[0-9]*[1-9])0*$"  # and so are 0.5 and 0.50
 THOUSANDS = r"^[-+]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$"
 DECIMAL_COMMA = r"^([-+]?[0-9]+),([0-9]+)$"
 SHORTENED = r"^[0-9](\.[0-9]+)?E\+[0-9]{2}$"  # 1.23E+15, as spreadsheets show 1234567890123456
-MISSING = r"(?i)^\s*(na|n/a|#n/a|<na>|nan|nat|null)\s*$"  # as R, pandas, spreadsheets and databases write no value
+# As R, pandas, spreadsheets and databases write no value, or one that could not be computed.
+MISSING = r"(?i)^\s*(na|n/a|<na>|nan|nat|null|#(n/a|ref!|value!|div/0!|name\?|null!|num!))\s*$"
 DIFFERENCES = "case, blanks, unseen characters, Unicode form or the way a value is written"
 
 
