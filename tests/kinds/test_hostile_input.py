@@ -213,6 +213,8 @@ def test_commands_say_and_write_what_can_be_read(tmp_path: Path, monkeypatch: An
     (tmp_path / "t.csv").write_text("task,value\na,1\n")  # of one task there is no correlation
     assert main(["aggregate", "v.csv", "--truth", "t.csv", "--json"]) == 0
     assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["pearson"] is None
+    assert main(["audit", "v.csv", "--time-column", "value"]) == 2
+    assert "values take no --time-column" in capsys.readouterr().err
     assert main(["describe", "v.csv"]) == 0
     assert "aggregate v.csv\n" in capsys.readouterr().out  # and no option that nobody gave
     (tmp_path / "c.csv").write_text("worker,prompt,chosen,rejected\nu,p,x,y\nv,p,x,y\n")
