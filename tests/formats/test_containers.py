@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import zipfile
 from pathlib import Path
@@ -14,7 +15,8 @@ import pytest
 
 from crowdwise import DawidSkene, read_export
 from crowdwise.cli import main
-from crowdwise.labels import InputError, read_labels
+from crowdwise.kinds import read_boxes
+from crowdwise.labels import InputError, InputWarning, read_labels
 
 if TYPE_CHECKING:
     from crowdwise.formats import Export
@@ -154,12 +156,53 @@ def test_several_sheets(tmp_path: Path) -> None:
         ([*LONG, [2, None, "x"]], r"book\.xlsx, sheet 'Sheet', row 4: 'worker' is None"),
         ([["task", "task", "label"], [1, 1, 1]], r"sheet 'Sheet' has more than one column 'task'"),
         ([["item", "task_id", "worker", "label"], [1, 2, 3, 4]], r"has more than one column that may be the task"),
+        ([*LONG, *LONG], r"sheet 'Sheet' holds the header again \(row 4\)"),
         ([*LONG, [1, "ann", "z"]], r"more than once|twice|again|repeat"),
     ],
 )
 def test_workbooks_that_are_broken(rows: list[list[Any]], said: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=said):
         read_labels(book(tmp_path, rows))
+
+
+def test_fractions_make_whole_numbers_values(tmp_path: Path) -> None:
+    rows = [["task", "worker", "label"], [1, "ann", 1], [1, "bob", 1.5], [2, "ann", 2]]
+    export = read_export(book(tmp_path, rows))
+    assert count(export)[:2] == ("values", 3)
+    assert export.answers["value"].to_pylist() == [1.5, 1.0, 2.0]
+
+
+def test_kinds_by_the_columns_of_tables(tmp_path: Path) -> None:
+    drawn = [["task", "worker", "x_min", "y_min", "x_max", "y_max"], [1, "ann", 0, 0, 2, 2], [1, "bob"]]
+    assert read_boxes(read_export(book(tmp_path, drawn))).n_marks == 1  # no labels, and none are asked for
+    grades = [["task", "worker", "grade"], [1, "ann", 1], [1, "bob", 2]]
+    assert count(read_export(book(tmp_path, grades)))[:2] == ("ordinal", 2)
+
+
+def test_what_a_spreadsheet_cannot_hold_is_noted(tmp_path: Path) -> None:
+    ids = [["task", "worker", "label"], [1.23456789012346e18, "ann", "x"], [1.23456789012346e18, "bob", "#REF!"]]
+    with pytest.warns(InputWarning) as said:
+        read_labels(book(tmp_path, ids))
+    told = " ".join(str(each.message) for each in said)
+    assert "numbers of more than 15 digits (1234567890123460096)" in told
+    assert "'#REF!'" in told
+
+
+def test_rows_that_the_workbook_does_not_count(tmp_path: Path) -> None:
+    path = book(tmp_path, LONG)
+    with zipfile.ZipFile(path) as whole:
+        parts = {name: whole.read(name).decode() for name in whole.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    for part, far in (('ref="A1:A1"', False), ('r="1000000000"', True)):
+        parts[sheet] = re.sub(r'ref="[^"]*"' if not far else r'(?<=<row )r="3"', part, parts[sheet], count=1)
+        with zipfile.ZipFile(path, "w") as changed:
+            for name, text in parts.items():
+                changed.writestr(name, text)
+        if far:
+            with pytest.raises(InputError, match=r"sheet 'Sheet' has more than 1,048,576 rows"):
+                read_labels(path)
+        else:
+            assert read_labels(path).n_labels == 2
 
 
 def changed_book(tmp_path: Path, name: str, text: str) -> Path:

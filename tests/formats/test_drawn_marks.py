@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import zipfile
@@ -112,6 +113,11 @@ def write_two(document: Any, tmp_path: Path) -> list[Path]:
         (coco_document({**MARK, "image_id": 7}), r"annotation 1: 'image_id' is 7, which the file does not have"),
         (coco_document({**MARK, "category_id": None}), r"annotation 1: 'category_id' is None"),
         (coco_document({**MARK, "bbox": [1, 2]}), r"annotation 1: 'bbox' is \[1, 2\]; it must be \[x, y"),
+        (coco_document({**MARK, "bbox": "0022"}), r"annotation 1: 'bbox' is '0022'; it must be"),
+        (coco_document({**MARK, "bbox": {"0": 1, "1": 1, "2": 1, "3": 1}}), r"annotation 1: 'bbox' is \{'0'"),
+        (coco_document({**MARK, "bbox": [True, 0, 2, 2]}), r"annotation 1: 'bbox' is \[True, 0"),
+        (coco_document({**MARK, "bbox": [10**400, 0, 2, 2]}), r"annotation 1: 'bbox' is \[1000"),
+        (json.dumps(coco_document(MARK)) * 2, r"bob\.json holds more than one document"),
         (coco_document({**MARK, "bbox": None}), r"annotation 1 has neither 'bbox' nor 'segmentation'"),
         (coco_document({**MARK, "segmentation": "x"}), r"annotation 1: 'segmentation' is 'x'"),
         (coco_document("x"), r"annotation 1 is 'x', not an object"),
@@ -144,9 +150,24 @@ def test_whose_marks_they_are(tmp_path: Path) -> None:
     export = read_export(tmp_path / "all.json")
     assert export.left_out == {"box of a crowd": 1, "set of key points": 1}
     assert export.answers["worker"].to_pylist() == ["ann", "ann", "bob"]
+    (tmp_path / "all.json").write_text(json.dumps(coco_document(MARK, named[1])))
+    with pytest.raises(InputError, match=r"all\.json, annotation 1: 'annotator' is None, so that nobody knows"):
+        read_export(tmp_path / "all.json")
     (tmp_path / "all.json").write_text(json.dumps(coco_document(named[0], {**named[1], "annotator": None})))
     with pytest.raises(InputError, match=r"all\.json, annotation 2: 'annotator' is None, so that nobody knows"):
         read_export(tmp_path / "all.json")
+
+
+def test_no_worker_is_left_out_for_the_name_of_a_file(tmp_path: Path) -> None:
+    files = write_two(coco_document(MARK), tmp_path)
+    (tmp_path / "cy.JSON").write_text(json.dumps(coco_document(MARK)))
+    (tmp_path / "dan.json.gz").write_bytes(gzip.compress(json.dumps(coco_document(MARK)).encode()))
+    for given in (tmp_path, sorted(tmp_path.iterdir())):
+        assert read_boxes(read_export(given)).workers.to_pylist() == ["ann", "bob", "cy", "dan"]
+    (tmp_path / "notes.txt").write_text("x")
+    assert read_boxes(read_export(tmp_path)).n_workers == 4
+    with pytest.raises(InputError, match=r"notes\.txt is not, and does not hold, a file that ends in \.json"):
+        read_export([*files, tmp_path / "notes.txt"])
 
 
 def test_archives_of_coco_with_a_path_outside(tmp_path: Path) -> None:
@@ -225,6 +246,10 @@ LAUGHS = '<!DOCTYPE a [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]>' + cvat_docu
         (cvat_document('<polygon label="s" points="1,2;3"/>'), r"'points' of <polygon> is '1,2;3'"),
         (cvat_document('<mask label="s" rle="1,9" left="0" top="0" width="2" height="2"/>'), r"<mask> does not fit"),
         (cvat_document('<mask label="s" rle="x" left="0" top="0" width="2" height="2"/>'), r"'rle' of <mask> is 'x'"),
+        (
+            cvat_document('<mask label="s" rle="4" left="inf" top="0" width="2" height="2"/>'),
+            r"'left' of <mask> is 'inf', no whole number",
+        ),
         (cvat_document(BOX, 'name="a" width="4"'), r"<image> has no 'height'"),
         (cvat_document(BOX, 'name="a" width="1e9" height="1e9"'), r"an image of 1e\+09 × 1e\+09 pixels"),
         ("<annotations>" + 2 * cvat_document(BOX)[13:-14] + "</annotations>", r"has the image 'a' again"),

@@ -100,6 +100,9 @@ def test_layers_and_features(tmp_path: Path) -> None:
         (cas({**SPAN, "begin": "0"}), r"feature structure 2: 'begin' is '0' and 'end' 3, no span"),
         (cas({**SPAN, "begin": 3}), r"feature structure 2: a span from 3 to 3 holds no character"),
         (cas({**SPAN, "end": 99}, text="😀"), r"feature structure 2: 'end' is 99, beyond the end"),
+        (cas({**SPAN, "@sofa": [1]}), r"feature structure 2: '@sofa' is \[1\], which the file does not have"),
+        (cas({**SPAN, "begin": 1}, text="😀😀"), r"feature structure 2: the span from 1 to 3 cuts a character in two"),
+        (json.dumps(cas(SPAN)) * 2, r"bob\.json holds more than one document"),
         ({"%VIEWS": {}}, r"bob\.json has no list '%FEATURE_STRUCTURES'"),
         (json.dumps(cas(SPAN))[:-20], r"bob\.json, byte [0-9]+ \(record 1\) is not JSON"),
         ("[" * 100_000, r"bob\.json.* nested too deeply"),
@@ -111,6 +114,11 @@ def test_documents_that_are_broken(document: Any, said: str, tmp_path: Path) -> 
     with pytest.raises(InputError, match=said):
         read_export(path)
     assert main(["aggregate", str(path)]) == 2
+
+
+def test_names_of_users_keep_their_dots(tmp_path: Path) -> None:
+    files = {f"annotation/d/{user}.json": cas(SPAN) for user in ("ann.b", "ann.c", "bob@x.org")}
+    assert read_export(archive_of(tmp_path, **files)).answers["worker"].to_pylist() == ["ann.b", "ann.c", "bob@x.org"]
 
 
 def test_archives_of_projects_that_are_not_read(tmp_path: Path) -> None:
@@ -140,6 +148,17 @@ def test_brat(tmp_path: Path) -> None:
     with zipfile.ZipFile(EXAMPLES / "brat.zip") as archive:
         archive.extractall(tmp_path)
     assert read_export(tmp_path).answers == export.answers
+
+
+def test_folders_and_lines_of_brat(tmp_path: Path) -> None:
+    one, two = "T1\tPerson 0 3\tAnn\n", "\ufeffT1\tPerson 0 3\tAnn\rT2\tPerson 8 11\tBob\r"
+    for above in ("", "annotators/", "x/annotators/"):  # archives often begin with the folder that was packed
+        path = archive_of(tmp_path, **{f"{above}ann/d.ann": two, f"{above}bob/d.ANN": one})
+        export = read_export(path)
+        assert spans_of(export, "d", "ann") == [(0, 3, "Person"), (8, 11, "Person")]
+        assert spans_of(export, "d", "bob") == [(0, 3, "Person")]
+    with pytest.raises(InputError, match=r"x\.zip holds two files of 'bob' on 'd'"):
+        read_export(archive_of(tmp_path, **{"ann/d.ann": one, "bob/d.ann": one, "bob/d.ANN": one}))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@
 | models | a saved model that someone has changed | one clear error, or a model that predicts probabilities |
 | features | a file of features that someone has changed | one clear error, or finite features |
 | commands | a command with hostile options and files | exit code 0 or 2, nothing half written |
+| tables | a command with answers that are no classes, some of them changed | the same |
 
 A case is a number: the same number is the same case.
 """
@@ -257,8 +258,67 @@ def attack_commands(draws: Draws, folder: Path) -> None:
         words += options[index]
     if command in ("aggregate", "report", "simulate", "audit") and (draws.random() < 0.5 or command == "report"):
         words += ["--out", str(out)]
+    _check_command(words, folder, before)
+
+
+CELLS = (
+    "",
+    " ",
+    "nan",
+    "inf",
+    "-1",
+    "0",
+    "1e308",
+    "5e-324",
+    "x|y",
+    "[]",
+    "[1",
+    "tie",
+    "left",
+    "A",
+    "a",
+    "é",
+    "=1",
+    "O",
+)
+KIND_TABLES: dict[str, Callable[[Draws], list[object]]] = {
+    "task,worker,value": lambda draws: [f"t{draws.integers(4)}", f"w{draws.integers(4)}", round(draws.normal(), 2)],
+    "task,worker,grade": lambda draws: [f"t{draws.integers(4)}", f"w{draws.integers(4)}", draws.integers(4)],
+    "worker,left,right,label": lambda draws: [
+        f"w{draws.integers(3)}", f"A{draws.integers(4)}", f"B{draws.integers(4)}",
+        ("left", "right", "tie")[draws.integers(3)],
+    ],
+    "task,worker,labels": lambda draws: [
+        f"t{draws.integers(4)}", f"w{draws.integers(4)}", "|".join("xyz"[: draws.integers(4)])
+    ],
+    "task,worker,x_min,y_min,x_max,y_max": lambda draws: [
+        f"t{draws.integers(3)}", f"w{draws.integers(3)}", *draws.integers(0, 9, 2), *draws.integers(10, 30, 2)
+    ],
+}  # fmt: skip
+
+
+def attack_tables(draws: Draws, folder: Path) -> None:
+    header, row = list(KIND_TABLES.items())[int(draws.integers(len(KIND_TABLES)))]
+    rows = [[str(cell) for cell in row(draws)] for _ in range(int(draws.integers(1, 25)))]
+    for _ in range(int(draws.choice(4, p=[0.4, 0.4, 0.1, 0.1]))):
+        changed = rows[int(draws.integers(len(rows)))]
+        changed[int(draws.integers(len(changed)))] = CELLS[int(draws.integers(len(CELLS)))]
+    data = "\n".join([header, *map(",".join, rows)]).encode() + b"\n"
+    file = folder / "answers.csv"
+    file.write_bytes(mutate_table(data, draws) if draws.random() < 0.1 else data)
+    before = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    command = ["aggregate", "describe", "compare", "audit", "report"][int(draws.choice(5, p=[0.6, 0.1, 0.1, 0.1, 0.1]))]
+    words = [command, str(file), "--on-duplicate", ["first", "last", "all", "error"][int(draws.integers(4))]]
+    if command in ("aggregate", "report") and (draws.random() < 0.5 or command == "report"):
+        words += ["--out", str(folder / "out")]
+    if command in ("aggregate", "audit") and draws.random() < 0.3:
+        words += ["--json"]
+    _check_command(words, folder, before)
+
+
+def _check_command(words: list[str], folder: Path, before: dict[Path, bytes]) -> None:
     code, printed, said = _run_command(words)
-    shown = " ".join(words)
+    shown, command = " ".join(words), words[0]
     promise(code in (0, 2), f"exit code {code}: {shown}: {said[-300:]}")
     promise("bug in crowdwise" not in said, f"{shown}: {said[-300:]}")
     promise("Traceback" not in said, f"{shown}: {said[-300:]}")
@@ -292,6 +352,7 @@ TARGETS: dict[str, Callable[[Draws, Path], None]] = {
     "models": attack_models,
     "features": attack_features,
     "commands": attack_commands,
+    "tables": attack_tables,
 }
 
 

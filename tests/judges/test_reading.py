@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import crowdwise as cw
+from crowdwise.cli import main
 from crowdwise.judges import read_panel
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.errors import InputError, InputWarning
 
 pytestmark = pytest.mark.usefixtures("no_size")
 VOTES = {"item": ["a", "a", "b", "b"], "judge": ["m", "n", "m", "n"], "vote": ["yes", "no", "no", "no"]}
@@ -198,3 +200,31 @@ def test_scores_of_many_values_are_rounded_to_grades() -> None:
     for low, high in ((0.0, 1.0), (-3.0, 4.0), (0.001, 0.0042), (1e6, 1e6 + 30)):
         step = choose_step(low, high)
         assert 5 <= round(high / step) - round(low / step) + 1 <= 11
+
+
+def test_names_of_judges_and_classes_that_hardly_differ_are_noted() -> None:
+    with pytest.warns(InputWarning, match=r"Judges whose names differ only in .*'m' and 'M'.*Classes whose .*'1\.0'"):
+        read_panel({"task": [1, 1], "judge": ["m", "M"], "vote": ["1", "1.0"]})
+
+
+def test_what_contradicts_itself_is_refused() -> None:
+    with pytest.raises(InputError, match="give task 'a' several weights"):
+        read_panel(VOTES, PEOPLE | {"weight": [1.0, 2.0, 1.0]})
+    with pytest.raises(InputError, match="weights that are not above 0"):
+        read_panel(VOTES, PEOPLE | {"weight": [5e-324] * 3})
+    with pytest.raises(InputError, match="The costs of 'm' differ from row to row"):
+        cw.judges.evaluate_panel(VOTES, PEOPLE, costs={"judge": ["m", "m"], "cost": [1.0, 2.0]})
+
+
+def test_nothing_is_written_where_something_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("votes.csv").write_text("task,judge,vote\na,m,yes\na,n,no\nb,m,no\nb,n,no\n")
+    Path("people.csv").write_text("task,worker,label\na,x,yes\nb,x,no\n")
+    for more in (
+        ["--charts", "charts", "--out", "page.html", "--next-to", "next.csv"],  # nothing is left to label
+        ["--charts", "charts", "--out", "page.html", "--items", "none.csv"],
+        ["--out", "one", "--next-to", "one"],
+        ["--out", "one", "--charts", "one"],
+    ):
+        assert main(["judges", "votes.csv", "--human", "people.csv", *more]) == 2
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["people.csv", "votes.csv"]

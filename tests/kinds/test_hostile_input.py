@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.audit import audit_answers
+from crowdwise.cli import main
 from crowdwise.evaluate import compare_answers
 from crowdwise.fitting.part_digests import add_digests
 from crowdwise.kinds import (
@@ -20,18 +22,22 @@ from crowdwise.kinds import (
     Texts,
     Values,
     kind,
+    kinds,
+    read_comparisons,
     read_grades,
     read_label_sets,
     read_masks,
+    read_similarities,
     read_texts,
     read_values,
+    simulate_values,
 )
 from crowdwise.kinds.boxes import BoxClusters
 from crowdwise.kinds.points import PointClusters
 from crowdwise.kinds.rankings import PlackettLuce
 from crowdwise.kinds.texts import Medoid, WordVotes
 from crowdwise.kinds.values import Mean, MomentValues
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.errors import InputError, InputWarning
 from crowdwise.report.answers_page import _headings
 
 if TYPE_CHECKING:
@@ -176,3 +182,41 @@ def test_saved_numbers_that_no_fit_finds_are_refused(
 
 def test_names_of_columns_are_visible_on_the_page() -> None:
     assert _headings(pa.table({"probability_\u202ea": [0.5]})) == ["probability \\u202ea"]
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.name)
+def test_crowds_that_cannot_be_simulated(kind: Any) -> None:
+    for given in ({"n_workers": 0}, {"n_workers": -1}, {"random_state": "x"}):
+        with pytest.raises(InputError, match=rf"{next(iter(given))} is "):
+            kind.simulate(**given)
+
+
+def test_fewer_workers_than_answers() -> None:
+    assert simulate_values(3, 2, answers_per_task=5).answers.n_answers == 6
+
+
+def test_names_that_hardly_differ_are_noted() -> None:
+    with pytest.warns(InputWarning, match=r"Workers whose names differ only in .*'ann' and 'Ann'"):
+        read_values({"task": ["a", "a"], "worker": ["ann", "Ann"], "value": [1, 2]})
+    with pytest.warns(InputWarning, match=r"Items whose names differ only in .*'A' and 'a'"):
+        read_comparisons({"worker": ["w", "w"], "left": ["A", "a"], "right": ["B", "B"], "label": ["left", "right"]})
+
+
+def test_an_audit_in_which_nothing_can_be_judged_says_nothing_odd() -> None:
+    answers = {"worker": ["u", "v", "w"], "left": [1, 2, 3], "right": [2, 3, 4], "same": ["yes", "no", "yes"]}
+    assert not audit_answers(read_similarities(answers)).findings
+
+
+def test_commands_say_and_write_what_can_be_read(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "v.csv").write_text("task,worker,value\na,u,1\na,v,2\nb,u,3\nb,v,4\n")
+    (tmp_path / "t.csv").write_text("task,value\na,1\n")  # of one task there is no correlation
+    assert main(["aggregate", "v.csv", "--truth", "t.csv", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["pearson"] is None
+    assert main(["audit", "v.csv", "--time-column", "value"]) == 2
+    assert "values take no --time-column" in capsys.readouterr().err
+    assert main(["describe", "v.csv"]) == 0
+    assert "aggregate v.csv\n" in capsys.readouterr().out  # and no option that nobody gave
+    (tmp_path / "c.csv").write_text("worker,prompt,chosen,rejected\nu,p,x,y\nv,p,x,y\n")
+    assert main(["aggregate", "c.csv", "--out", "o", "--write-dpo", "o"]) == 2
+    assert not (tmp_path / "o").exists()

@@ -31,6 +31,7 @@ COMPOSED, DECOMPOSED = "Jos\u00e9", "Jose\u0301"
         (["0", "00", "0.0"], [("0", "00")]),
         (["\uff21nn", "Ann"], [("\uff21nn", "Ann")]),  # a letter of full width
         (["ann", " ann"], [("ann", " ann")]),
+        (["ann", "ann\ufe0f"], [("ann", "ann\ufe0f")]),  # a mark of how a letter is drawn
         (["ann", "bob"], []),
         ([1, 2], []),
         ([], []),

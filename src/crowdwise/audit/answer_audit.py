@@ -303,6 +303,8 @@ def _slopes(judged: Agreement, n_workers: int) -> tuple[_Slopes, FloatArray]:
 
 def _mean_of_others(question: IntArray, values: FloatArray) -> FloatArray:
     """Mean (n,) of the other answers to the same question; of a question that has no other that of all."""
+    if not values.size:
+        return values
     _, codes = np.unique(question, return_inverse=True)
     sums, counts = np.bincount(codes, values)[codes], np.bincount(codes)[codes]
     others: FloatArray = np.where(counts > 1, (sums - values) / np.maximum(counts - 1, 1), values.mean())

@@ -69,6 +69,8 @@ def can_be_opened_twice(files: LabelFiles) -> bool:
 def read_answers(kind: Kind, source: Any, files: LabelFiles) -> tuple[Answers, list[str]]:
     """Answers of a kind, with the columns that the options name, and what the reader warns of."""
     columns = files.columns
+    if getattr(columns, "time_column", None) is not None:  # drift is looked for in labels alone
+        raise InputError(f"{kind.name} take no --time-column. Leave it out.")
     named = {"task": columns.task_column, "worker": columns.worker_column, kind.roles[-1]: columns.label_column}
     given = {role: name for role, name in named.items() if name is not None}
     strange = [role for role in given if role not in kind.roles]

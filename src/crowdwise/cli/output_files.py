@@ -178,8 +178,16 @@ def print_csv(table: pa.Table) -> None:
 
 
 def print_json(facts: Any) -> None:
-    """Print one JSON value, and nothing else."""
-    print(json.dumps(facts, indent=2))
+    """Print one JSON value, and nothing else; numbers that JSON does not have are null."""
+    print(json.dumps(_without_nan(facts), indent=2))
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nan(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def json_values(facts: dict[str, Any]) -> dict[str, Any]:

@@ -94,13 +94,22 @@ class QuestionAnswers:
             self.predictions.add(task, model, *row, score)
 
     def take_single(self, single: QuestionAnswers) -> None:
-        """Take the answers to the same question that hold one label each."""
+        """Take the answers to the same question that hold one label each: a list of one, or a number."""
+        several = self.kind == "multi-label"
         self.n_answers += single.n_answers
         self.n_anchored += single.n_anchored
         for name in ("answers", "gold", "predictions"):
             target = getattr(self, name)
             for row in getattr(single, name).to_table().to_pylist():
-                target.add(*([value] if column == "label" else value for column, value in row.items()))
+                target.add(*([value] if several and column == "label" else value for column, value in row.items()))
+
+    def are_numbers(self) -> bool:
+        """Whether all labels are whole numbers."""
+        return all(
+            pa.types.is_integer(each.to_table()["label"].type)
+            for each in (self.answers, self.gold, self.predictions)
+            if len(each)
+        )
 
     def _nothing(self) -> tuple[None, ...]:
         return (None,) * len(KIND_COLUMNS[self.kind])
@@ -156,11 +165,13 @@ class AnswerCollector:
     def finish(self, origin: str) -> None:
         """Put together what only the whole file tells, and refuse a task that stands in it twice.
 
-        Where some answers to a question hold several choices, the others are lists of one. Answers in which nothing was
-        marked count for the questions about spans, boxes and outlines.
+        Where some answers to a question hold several choices, the others are lists of one; where some are fractions,
+        whole numbers are values as well. Answers in which nothing was marked count for the questions about spans, boxes
+        and outlines.
         """
         for name, kind in list(self.questions):
-            if kind == "multi-label" and (name, "labels") in self.questions:
+            single = self.questions.get((name, "labels"))
+            if single is not None and (kind == "multi-label" or (kind == "values" and single.are_numbers())):
                 self.questions[name, kind].take_single(self.questions.pop((name, "labels")))
         self._refuse_repeated_tasks(origin)
         marked = [each for each in self.questions.values() if each.kind in MARKED]

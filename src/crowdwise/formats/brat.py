@@ -35,6 +35,7 @@ __all__ = ["FORMAT"]
 
 SUFFIX, TEXTS = ".ann", ".txt"
 QUESTION = "entities"
+LINE_END = re.compile(r"\r\n|\r|\n")  # not those that only Unicode knows, which a text may hold
 LINE = re.compile(rb"([TREAMN]\d+|\*|#\S*)\t")
 SPAN = re.compile(r"T\S*\t(\S+) (\d+) (\d+)((?:;\d+ \d+)*)(?:\t.*)?")
 OTHERS = {
@@ -50,7 +51,7 @@ OTHERS = {
 
 def recognises(files: ExportFiles) -> bool:
     """Whether there are .ann files, and the first that is not empty begins as those of brat do."""
-    heads = (file.blob.head() for file in files.files if file.path.suffix == SUFFIX)
+    heads = (file.blob.head().removeprefix(b"\xef\xbb\xbf") for file in files.files if file.has_suffix(SUFFIX))
     first = next((head for head in heads if head.strip()), None)
     return first is not None and LINE.match(first) is not None
 
@@ -58,26 +59,40 @@ def recognises(files: ExportFiles) -> bool:
 def read(files: ExportFiles, found: AnswerCollector) -> None:
     """Give the spans of every document to the collector."""
     marked = MarkedSpans()
-    for file in files.files:
-        if file.path.suffix == SUFFIX:
-            worker, *below = file.path.parts if file.worker is None else (file.worker, *file.path.parts)
-            if not below:
-                raise InputError(
-                    f"{file.blob.name} does not say who marked it. Put the documents of each annotator into a folder "
-                    "of their name, and give the folder above; or name them: --worker NAME=FOLDER."
-                )
-            _read_document(file, "/".join(below).removesuffix(SUFFIX), worker, marked, found)
+    documents = [file for file in files.files if file.has_suffix(SUFFIX)]
+    above = _count_folders_above([file for file in documents if file.worker is None])
+    for file in documents:
+        worker, *below = file.path.parts[above:] if file.worker is None else (file.worker, *file.path.parts)
+        if not below:
+            raise InputError(
+                f"{file.blob.name} does not say who marked it. Put the documents of each annotator into a folder of "
+                "their name, and give the folder above; or name them: --worker NAME=FOLDER."
+            )
+        task = "/".join((*below[:-1], file.name_without(SUFFIX)))
+        if (task, worker) in marked.seen:
+            raise InputError(f"{files.origin} holds two files of {quote(worker)} on {quote(task)}. Give one of them.")
+        _read_document(file, task, worker, marked, found)
     marked.give(found)
+
+
+def _count_folders_above(documents: list[ExportFile]) -> int:
+    """How many folders all documents lie in, above those of the annotators: archives often begin with one."""
+    above = 0
+    while len({file.path.parts[above] for file in documents}) == 1 and all(
+        len(file.path.parts) > above + 2 for file in documents
+    ):
+        above += 1
+    return above
 
 
 def _read_document(file: ExportFile, task: str, worker: str, marked: MarkedSpans, found: AnswerCollector) -> None:
     marked.see(task, worker)
     try:
-        lines = file.blob.all().decode("utf-8-sig").split("\n")
+        lines = LINE_END.split(file.blob.all().decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InputError(f"{file.blob.name} is not UTF-8 ({error.reason}). Save the file as UTF-8.") from error
     met: dict[str, int] = {}
-    for number, line in enumerate((line.removesuffix("\r") for line in lines), 1):
+    for number, line in enumerate(lines, 1):
         where = f"{'/'.join(file.path.parts)}, line {number}"
         if not line.strip():
             continue

@@ -81,16 +81,16 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
 
 def _list_files(files: ExportFiles) -> list[tuple[str, ExportFile]]:
     """The files with their workers; one file alone if its annotations say whose they are."""
-    whole = [file for file in files.files if file.path.suffix == SUFFIX]
+    whole = [file for file in files.files if file.has_suffix(SUFFIX)]
     if len(whole) == len(files.files) == 1:
         annotations = _read_document(whole[0])["annotations"]
         if _worker_field(annotations) is not None:
-            return [(whole[0].path.stem, whole[0])]
+            return [(whole[0].name_without(SUFFIX), whole[0])]
     return name_workers(files, SUFFIX, what="marks")
 
 
 def _read_document(file: ExportFile) -> Mapping[str, Any]:
-    record = next(iter(file.records()), None)
+    record = file.only_record()
     lacking = [part for part in PARTS if not isinstance(record, dict) or not isinstance(record.get(part), list)]
     if not isinstance(record, dict) or lacking:
         raise InputError(f"{file.blob.name} has no list {lacking[0]!r}, as files of COCO have. Export it again.")
@@ -128,9 +128,9 @@ def _size_of(image: Mapping[str, Any], where: str) -> tuple[int, int]:
 
 
 def _worker_field(annotations: list[Any]) -> str | None:
-    """The field of annotations that names a worker, if all have one."""
-    first = annotations[0] if annotations and isinstance(annotations[0], dict) else {}
-    names = [name for name in candidates("worker", list(first)) if name.casefold() not in ("source", "model")]
+    """The field of annotations that names a worker, if any has one: that others lack it is an error."""
+    fields = dict.fromkeys(name for each in annotations if isinstance(each, dict) for name in each)
+    names = [name for name in candidates("worker", list(fields)) if name.casefold() not in ("source", "model")]
     return names[0] if names else None
 
 
@@ -168,15 +168,23 @@ def _read_marks(
     if box and annotation.get("iscrowd"):
         found.left_out["box of a crowd"] += 1
     elif box:
-        try:
-            left, top, width, height = (float(each) for each in box)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"{where}: 'bbox' is {quote(box)}; it must be [x, y, width, height].") from error
+        left, top, width, height = _read_box(box, where)
         drawn.add_box(task, worker, (left, top, left + width, top + height, label))
     if region:
         if not isinstance(region, list | dict):
             raise InputError(f"{where}: 'segmentation' is {quote(region)}; it must be polygons or run lengths.")
         drawn.add_region(task, worker, label, region)
+
+
+def _read_box(box: Any, where: str) -> list[float]:
+    """Four numbers; a text or an object would be taken letter by letter, or by its keys."""
+    wrong = InputError(f"{where}: 'bbox' is {quote(box)}; it must be [x, y, width, height].")
+    if not isinstance(box, list) or len(box) != 4 or any(isinstance(each, bool) for each in box):
+        raise wrong
+    try:
+        return [float(each) for each in box]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise wrong from error
 
 
 # ---- writing ----------------------------------------------------------------------------------------------

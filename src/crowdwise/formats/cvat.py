@@ -125,6 +125,14 @@ def _number(element: Element, name: str, where: str) -> float:
         ) from error
 
 
+def _whole_number(element: Element, name: str, where: str) -> int:
+    number = _number(element, name, where)
+    if not number.is_integer():  # nor are infinities and what is no number
+        shown = quote(element.attributes[name])
+        raise InputError(f"{where}: {name!r} of <{element.name}> is {shown}, no whole number. Export it again.")
+    return int(number)
+
+
 def _size_of(element: Element, where: str) -> tuple[int, int]:
     height, width = (_number(element, name, where) for name in ("height", "width"))
     if not (height >= 1 and width >= 1 and height * width <= MOST_PIXELS):
@@ -143,7 +151,7 @@ def _pairs(element: Element, where: str) -> list[tuple[float, float]]:
 
 def _unpack_mask(element: Element, size: tuple[int, int], where: str) -> dict[str, Any]:
     """Run lengths along the rows of a part of the image, as those down the columns of the whole, which COCO has."""
-    left, top, width, height = (int(_number(element, name, where)) for name in ("left", "top", "width", "height"))
+    left, top, width, height = (_whole_number(element, name, where) for name in ("left", "top", "width", "height"))
     text = _text(element, "rle", where)
     try:
         counts = np.array([int(each) for each in text.split(",")], np.int64)

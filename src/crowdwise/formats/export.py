@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crowdwise.formats.answer_collector import MARKED
 from crowdwise.labels.columns import Columns
 from crowdwise.labels.errors import InputError, InputWarning, UnclearInputError, listing, quote
 from crowdwise.labels.source_location import Place, format_count
@@ -135,8 +136,10 @@ class Export:
 
     def to_columns(self) -> Columns:
         """The answers to the chosen question as a table, with those of models where they were asked for."""
-        self.chosen_question()
+        asked = self.chosen_question()
         table = self.answers
+        if asked.kind in MARKED and table["label"].null_count == table.num_rows:  # marks without labels
+            table = table.drop_columns(["label"])
         if self.include_predictions and self.predictions.num_rows:
             names = [name for name in table.column_names if name in self.predictions.column_names]
             table = _concat(table, _tell_models_apart(self.predictions.select(names), table["worker"]))

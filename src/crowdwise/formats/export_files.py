@@ -53,9 +53,27 @@ class ExportFile:
         """The bytes, opened once."""
         return self.open()
 
+    def has_suffix(self, suffix: str) -> bool:
+        """Whether the name ends so, in capitals or not, also with .gz after it."""
+        return self.path.name.casefold().removesuffix(".gz").endswith(suffix)
+
+    def name_without(self, suffix: str) -> str:
+        """The name without this ending."""
+        name = self.path.name
+        kept = len(name.casefold().removesuffix(".gz").removesuffix(suffix))
+        return name[:kept]
+
     def records(self) -> JsonRecords | TableRecords:
         """The records of JSON, or the rows of Parquet or Arrow, one by one."""
         return TableRecords(self.blob) if is_binary_table(self.blob.head()) else JsonRecords(self.blob)
+
+    def only_record(self) -> Any:
+        """The one record of a file that must not hold another; None if it is empty."""
+        records = iter(self.records())
+        first = next(records, None)
+        if next(records, None) is not None:
+            raise InputError(f"{self.blob.name} holds more than one document. Give each in a file of its own.")
+        return first
 
 
 @dataclass(frozen=True)

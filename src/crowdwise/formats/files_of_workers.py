@@ -29,22 +29,27 @@ def name_workers(files: ExportFiles, suffix: str, *, what: str) -> list[tuple[st
     found: list[tuple[tuple[str, ...], ExportFile]] = []
     for file in files.files:
         if file.blob.head().startswith(ZIP):
-            inside = [each for each in open_files(file.blob).files if each.path.suffix == suffix]
+            inside = [each for each in open_files(file.blob).files if each.has_suffix(suffix)]
             found += (((file.path.stem, *each.path.parts), each) for each in inside)
-        elif file.path.suffix == suffix:
-            found.append((file.path.parts, file))
+        else:
+            inside = [file] if file.has_suffix(suffix) else []
+            found += ((each.path.parts, each) for each in inside)
+        if (
+            not inside and not files.is_bundle
+        ):  # beside others in a folder it may be anything, given by name it is meant
+            raise InputError(f"{file.blob.name} is not, and does not hold, a file that ends in {suffix}. Leave it out.")
     if len(found) < 2:
         raise InputError(
             f"{files.origin} does not say who drew its {what}, and is one file. Give a file for each worker (as "
             f"ann{suffix} and bob{suffix}), one after the other or in a folder: their names are the workers'. Or name "
             f"them: --worker ann=FILE --worker bob=FILE."
         )
-    ways: tuple[Callable[[tuple[str, ...]], str], ...] = (
-        lambda parts: parts[0] if len(parts) > 1 else parts[0].removesuffix(suffix),
-        lambda parts: parts[-1].removesuffix(suffix),
+    ways: tuple[Callable[[tuple[str, ...], ExportFile], str], ...] = (
+        lambda parts, file: parts[0] if len(parts) > 1 else file.name_without(suffix),
+        lambda _, file: file.name_without(suffix),
     )
     for name in ways:
-        workers = [name(parts) for parts, _ in found]
+        workers = [name(*each) for each in found]
         if len(set(workers)) == len(workers):
             return list(zip(workers, (file for _, file in found), strict=True))
     raise InputError(
@@ -65,7 +70,7 @@ def find_first_file(files: ExportFiles, suffix: str) -> ExportFiles:
             if all(each.path.suffix == ".zip" for each in files.files):
                 raise
             inside = ()  # beside an export of another tool, perhaps
-        found = [each for each in inside if each.path.suffix == suffix]
+        found = [each for each in inside if each.has_suffix(suffix)]
         if found or file.path.suffix == ".zip":
             return ExportFiles(files.origin, tuple(found[:1]))
     return ExportFiles(files.origin, ())

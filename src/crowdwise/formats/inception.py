@@ -14,6 +14,7 @@ UIMA counts UTF-16 units; spans are in characters, as those of other tools. XMI 
 
 from __future__ import annotations
 
+import re
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,7 @@ NO_LAYERS = (
 )
 RELATION = {"@Governor", "@Dependent"}  # what an annotation that joins two others has
 NO_FEATURES = ("begin", "end", "order", "id")
+ENDING = re.compile(r"\.[^.]*$")
 WIDE = 0xFFFF  # characters above it are two units of UTF-16
 
 
@@ -61,7 +63,7 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
     marked = MarkedSpans()
     placed = [file for file in files.files if _role_of(file) is not None]
     for file in placed or files.files:
-        worker = file.path.name.partition(".")[0]
+        worker = ENDING.sub("", file.path.name)  # names of users may hold dots
         if worker in NO_WORKERS:
             continue
         task = file.path.parent.name
@@ -100,7 +102,7 @@ def _find_json(file: ExportFile) -> ExportFile:
 def _read_document(
     file: ExportFile, task: str, worker: str | None, marked: MarkedSpans, found: AnswerCollector
 ) -> None:
-    cas = next(iter(file.records()), None)
+    cas = file.only_record()
     structures = cas.get(STRUCTURES) if isinstance(cas, dict) else None
     if isinstance(structures, dict):  # of version 0.1: by id
         structures = [{ID: name, **each} for name, each in structures.items() if isinstance(each, dict)]
@@ -143,7 +145,7 @@ def _map_offsets(text: Any) -> list[int] | None:
     if not isinstance(text, str) or not any(ord(letter) > WIDE for letter in text):
         return None
     units = [0, *accumulate(2 if ord(letter) > WIDE else 1 for letter in text)]
-    places = [0] * (units[-1] + 1)
+    places = [-1] * (units[-1] + 1)
     for place, unit in enumerate(units):
         places[unit] = place
     return places
@@ -155,11 +157,16 @@ def _offsets_of(each: Mapping[str, Any], texts: Mapping[Any, list[int] | None], 
         raise InputError(f"{where}: 'begin' is {quote(start)} and 'end' {quote(end)}, no span of a text.")
     if start == end:
         raise InputError(f"{where}: a span from {start} to {end} holds no character.")
-    places = texts.get(each.get("@sofa"))
+    text = each.get("@sofa", next(iter(texts)) if len(texts) == 1 else None)
+    if texts and (not isinstance(text, str | int) or text not in texts):
+        raise InputError(f"{where}: '@sofa' is {quote(text)}, which the file does not have. Export it again.")
+    places = texts.get(text)
     if places is None:
         return start, end
     if end >= len(places):
         raise InputError(f"{where}: 'end' is {end}, beyond the end of the text.")
+    if places[start] < 0 or places[end] < 0:
+        raise InputError(f"{where}: the span from {start} to {end} cuts a character in two. Export the file again.")
     return places[start], places[end]
 
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["add_answer", "add_rows", "are_long", "choose_column"]
 
 
+COLUMN_OF = {"grade": "rating"}  # what else a kind's own column may be called
+
+
 def are_long(names: list[str]) -> bool:
     """Whether columns say that every row is an answer: by a kind's own columns, or by task, worker and label."""
     return _kind_of(names) is not None or all(candidates(role, names) for role in ROLES)
@@ -24,7 +27,7 @@ def are_long(names: list[str]) -> bool:
 
 def _kind_of(names: list[str]) -> str | None:
     """The kind whose own columns are there, the one with most of them."""
-    there = set(names)
+    there = {COLUMN_OF.get(name, name) for name in names}
     fitting = [
         kind
         for kind, columns in KIND_COLUMNS.items()
@@ -48,10 +51,11 @@ def add_rows(
     """Give every row to the collector; each comes with where it stands."""
     kind = _kind_of(names)
     if kind is not None:
-        columns = KIND_COLUMNS[kind]
+        called = {COLUMN_OF.get(name, name): name for name in names}
+        columns = [called.get(column) for column in KIND_COLUMNS[kind]]
         for row, where in rows:
             task, worker = _name(row, "task", where), _name(row, "worker", where)
-            found.question(question, kind).add(task, worker, tuple(row.get(column) for column in columns))
+            found.question(question, kind).add(task, worker, tuple(column and row[column] for column in columns))
         return
     task_column, worker_column, label_column = (choose_column(role, names, origin) for role in ROLES)
     for row, where in rows:

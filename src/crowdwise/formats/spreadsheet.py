@@ -36,6 +36,8 @@ __all__ = ["FORMAT"]
 WORKBOOK = "xl/workbook.xml"
 QUESTION = "label"
 MOST_COLUMNS = 10_000
+MOST_ROWS = 2**20
+DIGITS = 15  # of a number that a spreadsheet keeps
 
 
 def recognises(files: ExportFiles) -> bool:
@@ -52,6 +54,12 @@ def read(files: ExportFiles, found: AnswerCollector) -> None:
     for title, names, rows in sheets:
         question = title if len(sheets) > 1 else QUESTION
         origin = f"{files.origin}, sheet {quote(title)}"
+        rounded = list(dict.fromkeys(cell for _, row in rows for cell in row if _may_be_rounded(cell)))
+        if rounded:
+            found.notes.append(
+                f"{origin} holds numbers of more than {DIGITS} digits ({listing(rounded[:5])}), of which a spreadsheet "
+                "keeps no more: several names may have become one. Write them as text."
+            )
         if are_long(names):
             placed = ((dict(zip(names, row, strict=True)), f"{origin}, row {number}") for number, row in rows)
             add_rows(placed, names, question, found, origin)
@@ -109,10 +117,8 @@ def _read_sheets(files: ExportFiles) -> Iterator[tuple[str, list[str], list[tupl
         with files.archive.stream() as stream:
             book = load_workbook(stream, read_only=True, data_only=True)
             for sheet in book.worksheets:
-                lines = enumerate(sheet.iter_rows(values_only=True), 1)
-                yield _read_sheet(
-                    sheet.title, [(number, line) for number, line in lines if any(map(_as_text, line))], files
-                )
+                sheet.reset_dimensions()  # as the file states them: where they are too small, rows would be lost
+                yield _read_sheet(sheet.title, _list_lines(sheet, files), files)
     except InputError:
         raise
     except Exception as error:  # whatever openpyxl raises for a workbook that it cannot read
@@ -121,19 +127,40 @@ def _read_sheets(files: ExportFiles) -> Iterator[tuple[str, list[str], list[tupl
         ) from error
 
 
+def _list_lines(sheet: Any, files: ExportFiles) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """The lines that are not empty, with their numbers."""
+    for number, line in enumerate(sheet.iter_rows(values_only=True), 1):
+        if number > MOST_ROWS:  # of which a file that says so need hold none
+            raise InputError(
+                f"{files.origin}, sheet {quote(sheet.title)} has more than {MOST_ROWS:,} rows, as no spreadsheet does. "
+                "Give CSV."
+            )
+        if any(map(_as_text, line)):
+            yield number, line
+
+
 def _read_sheet(
-    title: str, lines: list[tuple[int, tuple[Any, ...]]], files: ExportFiles
+    title: str, lines: Iterator[tuple[int, tuple[Any, ...]]], files: ExportFiles
 ) -> tuple[str, list[str], list[tuple[int, tuple[Any, ...]]]]:
-    if not lines:
-        return title, [], []
-    header = [_as_text(cell) for cell in lines[0][1]]
+    header = [_as_text(cell) for cell in next(lines, (0, ()))[1]]
     width = max((place + 1 for place, name in enumerate(header) if name is not None), default=0)
     names = ["" if name is None else name.strip() for name in header[:width]]
     repeated = sorted({name for name in names if name and names.count(name) > 1})
     if repeated or width > MOST_COLUMNS:
         what = f"more than one column {listing(repeated)}" if repeated else f"more than {MOST_COLUMNS:,} columns"
         raise InputError(f"{files.origin}, sheet {quote(title)} has {what}. Give each column a name of its own.")
-    return title, names, [(number, tuple(map(_plain, (*line, *[None] * width)[:width]))) for number, line in lines[1:]]
+    rows = [(number, tuple(map(_plain, (*line[:width], *[None] * (width - len(line)))))) for number, line in lines]
+    again = [number for number, row in rows if [_as_text(cell) for cell in row] == header[:width]]
+    if again:
+        raise InputError(
+            f"{files.origin}, sheet {quote(title)} holds the header again (row {listing(again)}), as if tables were "
+            "put together. Remove it."
+        )
+    return title, names, rows
+
+
+def _may_be_rounded(value: Any) -> bool:
+    return isinstance(value, int) and abs(value) >= 10**DIGITS
 
 
 def _plain(value: Any) -> Any:

@@ -42,7 +42,9 @@ def read_costs(source: Any, judges: Sequence[str]) -> FloatArray:
         names = table.encode("worker")
         told = {}
         for code, value in zip(names.codes, table.read_numbers("cost"), strict=True):
-            told[str(names.names[int(code)].as_py())] = float(value)
+            name = str(names.names[int(code)].as_py())
+            if told.setdefault(name, float(value)) != value:
+                raise InputError(f"The costs of {listing([name])} differ from row to row. Keep one.")
     costs = np.full(len(judges), np.nan)
     for at, name in enumerate(judges):
         if name in told:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.fitting.parameter_checks import check_count, check_random_state
+from crowdwise.fitting.parameter_checks import check_count, check_number, check_random_state
 from crowdwise.judges.agreement_with_people import Estimate, estimate_share, measure_human_agreement
 from crowdwise.judges.alternative_annotator import run_alternative_annotator_test
 from crowdwise.judges.comparison_bias import measure_biases
@@ -115,6 +115,7 @@ class PanelEvaluation:
 
     def passes(self, least: float) -> bool:
         """Whether the panel's lower bound is at least this: wrongly so in about 5 % of samples."""
+        check_number("least", least, low=0, high=1)
         return bool(self.consensus.lower_bound >= least)
 
     def labels_needed(self, width: float) -> int | None:

@@ -56,6 +56,9 @@ NEEDS = {
 }
 
 
+LEAST_WEIGHT = 1e-100  # products of smaller ones are 0
+
+
 @dataclass(frozen=True, eq=False)
 class VoteColumns:
     """Rows as they were read.
@@ -114,8 +117,8 @@ def read_vote_columns(source: Any, what: str) -> VoteColumns:
         for role in ("left_length", "right_length", "weight")
         if role in table
     }
-    if "weight" in numbers and not (numbers["weight"] > 0).all():
-        rows = columns.place.name_rows(np.flatnonzero(~(numbers["weight"] > 0)).tolist())
+    if "weight" in numbers and not (numbers["weight"] >= LEAST_WEIGHT).all():
+        rows = columns.place.name_rows(np.flatnonzero(~(numbers["weight"] >= LEAST_WEIGHT)).tolist())
         raise InputError(f"Column {quote(roles['weight'])} holds weights that are not above 0 ({rows}).")
     more: dict[str, Any] = {**numbers, "model": model, "versions": versions}
     if "system" in table:

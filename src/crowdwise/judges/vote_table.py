@@ -25,6 +25,7 @@ from crowdwise.judges.recognise_vote_columns import CLASSES_OF_PAIRS, VoteColumn
 from crowdwise.judges.score_grades import round_scores
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing
+from crowdwise.labels.similar_names import warn_of_similar_names
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 
 if TYPE_CHECKING:
@@ -161,6 +162,7 @@ def read_panel(votes: Any, humans: Any = None, *, classes: Sequence[str] | None 
         read, people, said = round_scores(read, people)
         rounded = (said,)
     names = _find_classes(read, people, classes)
+    warn_of_similar_names({"Judges": read.judges, "Classes": as_vocabulary(names, "class")})
     judged = _reduce_repeats(read, names)
     notes = (*rounded, *_count_unparseable(read, judged.unparseable, judged.n_answers))
     labels = judged.labels
@@ -188,7 +190,13 @@ def read_panel(votes: Any, humans: Any = None, *, classes: Sequence[str] | None 
         raise InputError("No answer of a person holds a class. Give the labels of people in a column `label`.")
     if people.weight is not None:
         of_row = place[people.task]
-        weight[of_row[of_row >= 0]] = people.weight[of_row >= 0]
+        of_row, told = of_row[of_row >= 0], people.weight[of_row >= 0]
+        weight[of_row] = told
+        if (weight[of_row] != told).any():
+            differ = listing(read.tasks.take(pa.array(np.unique(of_row[weight[of_row] != told]))).to_pylist())
+            raise InputError(
+                f"The labels of people give task {differ} several weights. A task has one: mend those rows."
+            )
     strangers = int((place < 0).sum())
     if strangers:
         notes = (*notes, f"People labelled {strangers:,} tasks that no judge voted on; these are left out.")

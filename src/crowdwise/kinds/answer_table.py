@@ -15,6 +15,7 @@ from crowdwise.labels.columns import Columns, candidates, choose_roles
 from crowdwise.labels.encode import Encoded, encode
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.read import open_source
+from crowdwise.labels.similar_names import warn_of_similar_names
 from crowdwise.labels.vocabulary import positions, union
 
 if TYPE_CHECKING:
@@ -89,11 +90,13 @@ class AnswerTable:
     def encode_task_answers(self) -> dict[str, Any]:
         """The columns `task` and `worker` as positions, their vocabularies, and the kind of table for results."""
         tasks = self.encode("task")
+        warn_of_similar_names({"Tasks": tasks.names})
         return {"task": tasks.codes.astype(np.int32), "tasks": tasks.names, **self.encode_workers()}
 
     def encode_workers(self) -> dict[str, Any]:
         """The column `worker` as positions, its vocabulary, and the kind of table for results."""
         workers = self.encode("worker")
+        warn_of_similar_names({"Workers": workers.names})
         codes = workers.codes.astype(np.int32)
         return {"worker": codes, "workers": workers.names, "table_kind": self.table_kind}
 
@@ -101,6 +104,7 @@ class AnswerTable:
         """Two columns that name things of one sort, as positions in one vocabulary."""
         one, other = self.encode(first), self.encode(second)
         names = union([one.names, other.names])
+        warn_of_similar_names({"Items": names})
         left, right = (positions(each.names, names)[each.codes].astype(np.int32) for each in (one, other))
         return left, right, names
 

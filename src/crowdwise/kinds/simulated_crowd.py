@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeAlia
 
 import numpy as np
 
+from crowdwise.fitting.parameter_checks import check_count, check_random_state
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
@@ -65,8 +66,9 @@ class CrowdSizes:
 
     def assign(self) -> tuple[IntArray, IntArray]:
         """Task and worker of each answer: for each task, different workers drawn at random."""
-        drawn = [self.generator.permutation(self.n_workers)[: self.answers_per_task] for _ in range(self.n_tasks)]
-        return np.repeat(np.arange(self.n_tasks), self.answers_per_task), np.concatenate(drawn)
+        number = min(self.answers_per_task, self.n_workers)
+        drawn = [self.generator.permutation(self.n_workers)[:number] for _ in range(self.n_tasks)]
+        return np.repeat(np.arange(self.n_tasks), number), np.concatenate(drawn)
 
     def choose(self, share: float) -> IntArray:
         """So large a share of the workers, at random."""
@@ -102,8 +104,11 @@ def add_crowd_parameters(
         def simulate_with_sizes(*positional: Any, **named: Any) -> Made:
             bound = signature.bind(*positional, **named)
             bound.apply_defaults()
-            generator = np.random.default_rng(bound.arguments.pop("random_state"))
             asked = {name: bound.arguments.pop(name) for name in sizes}
+            for name, size in asked.items():
+                check_count(name, size)
+            check_random_state(bound.arguments["random_state"])
+            generator = np.random.default_rng(bound.arguments.pop("random_state"))
             return simulate(CrowdSizes(generator=generator, **asked), **bound.kwargs)  # type: ignore[call-arg]
 
         simulate_with_sizes.__signature__ = signature  # type: ignore[attr-defined]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.crowd_labels import CrowdLabels
 
-__all__ = ["twin_notes", "warn_of_missed_tasks", "warn_of_twins"]
+__all__ = ["name_notes", "twin_notes", "warn_of_missed_tasks", "warn_of_similar_names", "warn_of_twins"]
 
 NUMBER = r"^[-+]?[0-9][0-9.,]*$"
 WHOLE = r"^[+]?(-?)0*([0-9]+?)(\.0*)?$"  # 1, 01, +1, 1. and 1.0 are one number
@@ -29,7 +29,8 @@ FRACTION = r"^[+]?(-?)0*([0-9]+\.[0-9]*[1-9])0*$"  # and so are 0.5 and 0.50
 THOUSANDS = r"^[-+]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$"
 DECIMAL_COMMA = r"^([-+]?[0-9]+),([0-9]+)$"
 SHORTENED = r"^[0-9](\.[0-9]+)?E\+[0-9]{2}$"  # 1.23E+15, as spreadsheets show 1234567890123456
-MISSING = r"(?i)^\s*(na|n/a|#n/a|<na>|nan|nat|null)\s*$"  # as R, pandas, spreadsheets and databases write no value
+# As R, pandas, spreadsheets and databases write no value, or one that could not be computed.
+MISSING = r"(?i)^\s*(na|n/a|<na>|nan|nat|null|#(n/a|ref!|value!|div/0!|name\?|null!|num!))\s*$"
 DIFFERENCES = "case, blanks, unseen characters, Unicode form or the way a value is written"
 
 
@@ -42,8 +43,20 @@ def warn_of_twins(labels: CrowdLabels, *, declared: bool) -> None:
 
 def twin_notes(labels: CrowdLabels, *, declared: bool = False) -> Iterator[str]:
     """Sentences about tasks, workers and classes whose names hardly differ, with up to five pairs each."""
-    columns = [("Tasks", labels.tasks), ("Workers", labels.workers)]
-    for what, names in columns if declared else [*columns, ("Classes", labels.classes)]:
+    columns = {"Tasks": labels.tasks, "Workers": labels.workers}
+    return name_notes(columns if declared else {**columns, "Classes": labels.classes})
+
+
+def warn_of_similar_names(columns: dict[str, pa.Array]) -> None:
+    """Warn once of names that hardly differ, by what they name ("Workers")."""
+    notes = list(name_notes(columns))
+    if notes:
+        warnings.warn(" ".join(notes), InputWarning, stacklevel=4)
+
+
+def name_notes(columns: dict[str, pa.Array]) -> Iterator[str]:
+    """Sentences about names of each sort that hardly differ, or look like no names."""
+    for what, names in columns.items():
         pairs = find_twins(names, booleans=what == "Classes")
         if pairs:
             shown = "; ".join(_show_difference(*pair) for pair in pairs[:SHOWN])
@@ -120,6 +133,7 @@ def _keys(names: pa.Array) -> pa.Array:
         names = pc.utf8_normalize(names, form="NFKC")
     if _has_odd_blanks(names):
         names = drop_unseen(pc.replace_substring_regex(names, r"[\s\p{Z}]+", " "))
+        names = pc.replace_substring_regex(names, r"[\x{fe0e}\x{fe0f}]", "")  # which emoji have, and may lose
     keys = pc.utf8_lower(pc.utf8_trim_whitespace(names))
     if not pc.any(pc.match_substring_regex(keys, NUMBER)).as_py():  # much faster than replacing
         return keys

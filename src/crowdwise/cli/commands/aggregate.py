@@ -135,6 +135,8 @@ def aggregate(
         raise typer.BadParameter("--write-dpo needs the name of a file")
     if options.write_dpo is not None:
         output_files.check_file(options.write_dpo, "--write-dpo", given)
+        if place is not None:
+            output_files.refuse_name_of_result(options.write_dpo, "--write-dpo", place, (*results, "model"))
     if options.write_back == "-":
         raise typer.BadParameter("--write-back needs the name of a file")
     if options.write_back is not None:

@@ -83,7 +83,7 @@ def _describe_other_kind(kind: Kind, files: LabelFiles, found: dict[str, Any], *
     if notes:
         console_tables.print_heading(console, "What looks wrong")
         console_tables.print_notes(console, notes)
-    if files.columns.on_duplicate is OnDuplicate.all:  # the default, of this command alone
+    if files.columns.on_duplicate is OnDuplicate.all:  # of this command alone; the other says what to choose
         files = replace(files, columns=replace(files.columns, on_duplicate=OnDuplicate.error))
     command = quote_command("crowdwise", "aggregate", *files.build_command_arguments())
     console_tables.print_next_steps(console, [("Find the consensus:", command)])

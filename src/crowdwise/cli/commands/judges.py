@@ -118,6 +118,9 @@ def _check_outputs(
         output_files.check_folder(charts, "--charts")
     if [out, next_to].count("-") > 1:
         raise InputError("--out - and --next-to - would both go to standard output. Write one of them to a file.")
+    named = [Path(each).resolve() for each in (out, next_to, charts) if each is not None and each != "-"]
+    if len(set(named)) < len(named):
+        raise InputError("Two of --out, --next-to and --charts have the same name. Give each its own.")
     if out is not None or charts is not None:
         from crowdwise.cli.commands.report import check_installed
 
@@ -132,21 +135,22 @@ def _check_outputs(
 def _write_files(
     found: PanelEvaluation, out: str | None, next_to: str | None, charts: str | None, items: str | None
 ) -> None:
+    if next_to is not None and found.next_tasks is None:
+        raise InputError("--next-to: people labelled every task, so that there is none to propose. Leave it out.")
+    page = ""
+    if out is not None:  # made before anything is written: the items may be refused
+        from crowdwise.report.judges_page import make_judges_page
+
+        page = make_judges_page(found, items=items)
     if charts is not None:
         from crowdwise.report.judge_charts import write_judge_charts
 
         write_judge_charts(found, charts)
-    if out is not None:
-        from crowdwise.report.judges_page import make_judges_page
-
-        page = make_judges_page(found, items=items)
-        if out == "-":
-            print(page)
-        else:
-            output_files.write_text(page, Path(out))
-    if next_to is not None:
-        if found.next_tasks is None:
-            raise InputError("--next-to: people labelled every task, so that there is none to propose. Leave it out.")
+    if out == "-":
+        print(page)
+    elif out is not None:
+        output_files.write_text(page, Path(out))
+    if next_to is not None and found.next_tasks is not None:
         import pyarrow as pa
 
         chosen = found.next_tasks
