@@ -50,8 +50,8 @@ def main() -> None:
         "Time per label and iteration of dawid-skene",
         "labels, as a power of ten",
         "nanoseconds, as a power of ten",
-        "K = 10, 5 labels a task. numba, stream and dask on two cores of one machine under load, cuda on one H200, crowd-kit as "
-        "in the README; spark-crowd as published, its whole fit taken as 20 iterations.",
+        "K = 10, 5 labels a task. numba, stream and dask on two cores of one machine under load, cuda on one H200, "
+        "crowd-kit as in the README; spark-crowd as published, its whole fit taken as 20 iterations.",
     )
     (ROOT / "docs" / "scale.svg").write_text(text, encoding="utf-8")
 

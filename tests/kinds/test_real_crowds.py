@@ -17,6 +17,7 @@ from crowdwise.kinds.ordinal import GradedResponse, MedianGrade, NominalDawidSke
 from crowdwise.kinds.ordinal.truth import align_true_grades
 from crowdwise.kinds.texts import AutoTexts, Medoid, score_texts
 from crowdwise.kinds.values import Mean, score_values
+from crowdwise.labels.errors import InputWarning
 
 DATA = Path(os.environ.get("CROWDWISE_DATA") or "nowhere")
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="CROWDWISE_DATA is not set")
@@ -40,7 +41,8 @@ def test_values_of_four_crowds() -> None:
 
 
 def test_grades_of_adult_pages() -> None:
-    grades = read_grades(read_table("adult2", "grade"), classes=["G", "P", "R", "X"], on_duplicate="all")
+    with pytest.warns(InputWarning, match=r"Tasks whose names differ only in case.*'http://AOL\.com'"):
+        grades = read_grades(read_table("adult2", "grade"), classes=["G", "P", "R", "X"], on_duplicate="all")
     true = align_true_grades(str(DATA / "adult2" / "truth.csv"), grades.tasks, grades.classes)
     known = true >= 0
     models = {"ours": OrderedClasses(), "votes": MedianGrade(), "plain": NominalDawidSkene(smoothing=0.0)}
