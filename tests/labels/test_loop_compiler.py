@@ -28,6 +28,7 @@ def double(number):
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A module with one loop, compiled and kept beside it."""
     monkeypatch.setattr(loop_compiler.numba.config, "CACHE_DIR", "")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # of a file written anew in the same second
     path = tmp_path / "one_loop.py"
     path.write_text(LOOP)
     assert load(path).double(21) == 42

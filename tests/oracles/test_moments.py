@@ -91,7 +91,7 @@ def test_objectives_of_the_papers_count_pairs_and_triplets_alike() -> None:
     start = moment_method_steps.starting_counts(labels, prepare(labels), known)
     core = moment_method_steps.gather_core_answers(labels, known, start, 500)
     assert core is not None
-    assert core.n_workers == 4
+    assert core.workers.size == 4
     first, divergences = cnmf.starting_factors(core, None), []
     for pair in range(core.pairs.first.size):
         seen = core.pairs.counts[pair] / core.pairs.counts[pair].sum()

@@ -221,6 +221,8 @@ class GradedNetwork(AnswerLearner[Grades], NetworkScores):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> import crowdwise as cw
     >>> from crowdwise.kinds import simulate_grades
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> crowd = simulate_grades(200, 10, scores=X @ [0.8, -0.6], random_state=0)
