@@ -326,6 +326,10 @@ def test_commands(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_a_cluster_that_loses_workers(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = pytest.importorskip("distributed")
     options = {"processes": True, "threads_per_worker": 1, "dashboard_address": None, "memory_limit": "2GB"}
+    options["preload"] = ["crowdwise.engines.dask_worker"]
+    dask = pytest.importorskip("dask")
+    monkeypatch.setitem(dask.config.config["distributed"]["worker"], "multiprocessing-method", "forkserver")
+    distributed.utils.get_mp_context().set_forkserver_preload(options["preload"])
     few = {"max_iter": 6, "tol": 0.0}
     alone = cw.DawidSkene(**few, engine=Dask(part_labels=300)).fit(str(table))
     cluster = distributed.LocalCluster(n_workers=2, **options)
@@ -355,6 +359,18 @@ def test_a_cluster_that_loses_workers(table: Path, tmp_path: Path, monkeypatch: 
     finally:
         client.close(timeout=2)
         cluster.close()
+
+
+def test_a_worker_has_its_loops_before_it_takes_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    from crowdwise.engines import dask_worker
+    from crowdwise.kernels.compiled import em_passes
+
+    ran = []
+    for name in ("count_against_vote_shares", "e_step", "e_step_votes"):
+        loop = getattr(em_passes, name)
+        monkeypatch.setattr(em_passes, name, lambda *given, loop=loop, name=name: (ran.append(name), loop(*given)))
+    dask_worker.dask_setup(None)
+    assert ran == ["count_against_vote_shares", *["e_step", "e_step_votes"] * 2]
 
 
 def test_a_worker_out_of_memory(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:

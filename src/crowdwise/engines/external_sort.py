@@ -1,24 +1,24 @@
-"""Files of labels sorted by task with DuckDB, once, into the parts of a store; memory stays below what is allowed.
+"""Files of labels, read with DuckDB and sorted by task, once, into the parts of a store; memory stays in its bounds.
 
-Names of workers and classes become codes in alphabetical (or numerical) order; tasks are numbered in the order of their
-names, where labels are many in rounds: first those whose hash falls in the first round. A store that was made of the
-same files is used again.
+Names of workers and classes become codes in alphabetical (or numerical) order. Tasks are numbered in the order of their
+names; where labels are many, those come first whose hash falls in the first bucket, and so on (`task_runs`). DuckDB
+reads and does not sort, since its sort takes more memory than it is told. A store of the same files is used again.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.engines.label_store import LabelStore, count_part_labels, fingerprint_files, finish_store, write_part
+from crowdwise.engines.task_runs import count_buckets, cut_run, labels_of_run, sort_buckets, write_buckets
 from crowdwise.kernels.threads import n_threads
 from crowdwise.labels.columns import candidates
-from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
-from crowdwise.labels.integer_codes import duplicate_message, smallest_int
+from crowdwise.labels.integer_codes import smallest_int
 from crowdwise.labels.several_files import expand_paths
 from crowdwise.labels.vocabulary import parse_integers, plain_arrow_names
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from crowdwise.engines.label_store import Part
-    from crowdwise.labels.types import IntArray
+    from crowdwise.engines.task_runs import Run
 
 __all__ = [
     "ROLES",
@@ -37,23 +37,12 @@ __all__ = [
     "query",
     "same_source",
     "sort_files",
-    "sorted_runs",
 ]
 
 ROLES = ("task", "worker", "label")
-MEMORY_OF_THREAD = 2**29  # that a sort needs
-ROUND_LABELS = 30_000_000  # sorted at a time; more labels are sorted in rounds, by the hash of the task
-SHARE_OF_SORT = 0.3  # of the memory, for DuckDB, which takes some more than it is told
+MEMORY_OF_THREAD = 2**28  # that reading needs
+SHARE_OF_READER = 0.3  # of the memory, for DuckDB, which takes some more than it is told
 TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".txt")
-
-
-class Run(NamedTuple):
-    """Whole tasks in order: their names, where the labels of each begin, and worker and label codes."""
-
-    tasks: pa.Array
-    ptr: IntArray
-    worker: IntArray
-    label: IntArray
 
 
 def sort_files(
@@ -94,16 +83,14 @@ def sort_files(
             task_name = _task_expression(database, table, named["task"], from_text=_is_text(paths[0]))
             names = ", ".join(f"s.{_quote(named[role])} AS {role}" for role in ("worker", "label"))
             sizes = len(workers), len(known)
-            most, n_rounds = part_labels or count_part_labels(*sizes), -(-n_labels // ROUND_LABELS)
-
-            def sort_rounds() -> Iterator[Run]:
-                for number in range(n_rounds):
-                    chosen = f"WHERE hash({task_name}) % {n_rounds} = {number}" if n_rounds > 1 else ""
-                    rows = query(database, f"SELECT {task_name} AS task, {names} FROM {table} s {chosen} ORDER BY 1, 2")
-                    # Names are encoded after the sort: a join below it takes memory that the sort does not get.
-                    yield from sorted_runs(_encode_names(rows, workers, known), most, smallest_int(sizes[1]))
-
-            _write_parts(folder, sort_rounds(), workers, known, on_duplicate, made_of)
+            most = part_labels or count_part_labels(*sizes)
+            n_buckets = count_buckets(n_labels, most)
+            bucket = f"CAST(hash({task_name}) % {n_buckets} AS INTEGER) AS bucket"
+            rows = query(database, f"SELECT {task_name} AS task, {names}, {bucket} FROM {table} s")
+            files = write_buckets(_encode_names(rows, workers, known), folder, n_buckets)
+        # The database is closed by now: what it took is free for the sort.
+        runs = (piece for run in sort_buckets(files, sizes) for piece in cut_run(run, most))
+        _write_parts(folder, runs, workers, known, on_duplicate, made_of)
     except MemoryError as error:
         raise InputError("Memory is out while labels are sorted. Nothing was lost: make more room for it.") from error
     except (duckdb.Error, pa.ArrowException) as error:
@@ -137,11 +124,12 @@ def import_duckdb() -> Any:
 
 def open_database(duckdb: Any, folder: Path, memory: int) -> Any:
     """A database in memory that writes what does not fit to the folder."""
-    limit = int(SHARE_OF_SORT * memory)
+    limit = int(SHARE_OF_READER * memory)
     threads = max(1, min(n_threads(), limit // MEMORY_OF_THREAD))
     limits = {"memory_limit": f"{limit}B", "temp_directory": str(folder / "sort"), "threads": str(threads)}
     database = duckdb.connect(":memory:", config=limits)
     database.execute("SET enable_progress_bar = false")
+    database.execute("SET preserve_insertion_order = false")  # which would hold rows back; they are sorted anyway
     return database
 
 
@@ -163,62 +151,6 @@ def find_columns(described: list[Any], named: Sequence[str | None], paths: Seque
             )
         found[role] = str(hits[0])
     return found
-
-
-def sorted_runs(batches: Iterator[pa.RecordBatch], most: int, label_type: Any) -> Iterator[Run]:
-    """Rows (task, worker, label) sorted by task, in runs of whole tasks with at most so many labels.
-
-    Only a task that has more by itself is longer.
-    """
-    held: list[pa.RecordBatch] = []
-    n_held = 0
-    for batch in batches:
-        held.append(batch)
-        n_held += len(batch)
-        while n_held > most:
-            rows = pa.Table.from_batches(held).combine_chunks()
-            starts = _task_starts(rows)
-            cut = int(np.searchsorted(starts, most, "right")) - 1
-            if cut == 0:  # one task alone has more
-                if starts.size < 2:
-                    held = rows.to_batches()
-                    break
-                cut = 1
-            if starts[cut] >= n_held:
-                break
-            yield _make_run(rows.slice(0, starts[cut]), starts[:cut], label_type)
-            rest = rows.slice(starts[cut])
-            held, n_held = rest.to_batches(), rest.num_rows
-    if n_held:
-        rows = pa.Table.from_batches(held).combine_chunks()
-        yield _make_run(rows, _task_starts(rows), label_type)
-
-
-def _task_starts(rows: pa.Table) -> IntArray:
-    task = rows.column(0).chunk(0)
-    changed = pc.not_equal(task[1:], task[:-1]).to_numpy(zero_copy_only=False)
-    return np.concatenate(([0], np.flatnonzero(changed) + 1))
-
-
-def _make_run(rows: pa.Table, starts: IntArray, label_type: Any) -> Run:
-    names = rows.column(0).combine_chunks().take(pa.array(starts))
-    names = names.chunk(0) if isinstance(names, pa.ChunkedArray) else names
-    if pc.any(pc.greater_equal(names[:-1], names[1:])).as_py():
-        raise RuntimeError("the database has not sorted the rows by task")
-    ptr = np.concatenate((starts, [rows.num_rows]))
-    return Run(names, ptr, rows.column(1).to_numpy().astype(np.int32), rows.column(2).to_numpy().astype(label_type))
-
-
-def labels_of_run(run: Run, workers: pa.Array, classes: pa.Array, on_duplicate: str) -> CrowdLabels:
-    """A run as labels, its tasks counted from 0; a second answer of a worker to a task is refused unless all count."""
-    task = np.repeat(np.arange(len(run.tasks), dtype=np.int32), np.diff(run.ptr))
-    if on_duplicate == "error":
-        again = np.flatnonzero((task[1:] == task[:-1]) & (run.worker[1:] == run.worker[:-1])) + 1
-        if again.size:
-            first = pa.array(again[:5])
-            tasks, by = run.tasks.take(pa.array(task[again[:5]])), workers.take(pa.array(run.worker).take(first))
-            raise InputError(duplicate_message(tasks.to_pylist(), by.to_pylist(), again, lambda _: "sorted by task"))
-    return CrowdLabels(task, run.worker, run.label, run.ptr, run.tasks, workers, classes)
 
 
 def _write_parts(
@@ -304,10 +236,11 @@ def _declared(classes: Sequence[Any], given: pa.Array) -> pa.Array:
 
 def _encode_names(batches: Iterable[pa.RecordBatch], workers: pa.Array, classes: pa.Array) -> Iterator[pa.RecordBatch]:
     """Rows with the codes of workers and classes in place of their names."""
+    small = pa.from_numpy_dtype(smallest_int(len(classes)))
     for batch in batches:
-        columns = [batch.column(0), *(pc.index_in(batch.column(at), value_set=names)
-                                      for at, names in ((1, workers), (2, classes)))]  # fmt: skip
-        yield pa.RecordBatch.from_arrays(columns, names=list(ROLES))
+        worker, label = (pc.index_in(batch.column(at), value_set=known) for at, known in ((1, workers), (2, classes)))
+        columns = [batch.column(0), worker, label.cast(small), batch.column(3)]
+        yield pa.RecordBatch.from_arrays(columns, names=[*ROLES, "bucket"])
 
 
 def _task_expression(database: Any, table: str, column: str, *, from_text: bool) -> str:

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from crowdwise.engines.external_sort import find_columns, import_duckdb, labels_of_run, query, sorted_runs
+from crowdwise.engines.external_sort import find_columns, import_duckdb, query
 from crowdwise.engines.label_store import Part, say_disk_errors, write_part
+from crowdwise.engines.task_runs import labels_of_run, sort_rows
 from crowdwise.labels.errors import InputError
-from crowdwise.labels.integer_codes import smallest_int
 from crowdwise.labels.vocabulary import as_text, plain_arrow_names
 
 if TYPE_CHECKING:
@@ -122,10 +122,7 @@ def join_part(
         tables.append(table.set_column(0, "task", as_text(table["task"])) if as_text_tasks else table)
     if not tables:
         return None
-    with import_duckdb().connect(":memory:") as database:
-        database.register("given", pa.concat_tables(tables))
-        rows = query(database, "SELECT * FROM given ORDER BY task, worker").read_all()
-    (run,) = sorted_runs(iter(rows.to_batches()), rows.num_rows, smallest_int(sizes[1]))
+    run = sort_rows(pa.concat_tables(tables), sizes)
     names = pa.array(np.arange(sizes[0])), pa.array(np.arange(sizes[1]))
     labels = labels_of_run(run, *names, on_duplicate)
     part = write_part(place, number, labels)

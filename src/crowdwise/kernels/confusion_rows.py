@@ -33,8 +33,13 @@ def log_rows(counts: FloatArray, pseudo: FloatArray) -> FloatArray:
 
     by_label, pseudo_by_label = transpose_truth_and_label(counts), transpose_truth_and_label(pseudo)
     out = np.empty_like(by_label)
-    ends = split_rows(counts.shape[0], counts.size)
-    map_lanes(lambda first, last: em_passes.log_rows(first, last, by_label, pseudo_by_label, out), ends)
+
+    def fill(first: int, last: int) -> None:
+        em_passes.share_rows(first, last, by_label, pseudo_by_label, out)
+        with np.errstate(divide="ignore"):
+            np.log(out[first:last], out=out[first:last])  # NumPy's takes several at once, a compiled loop's does not
+
+    map_lanes(fill, split_rows(counts.shape[0], counts.size))
     return out.transpose(0, 2, 1)
 
 

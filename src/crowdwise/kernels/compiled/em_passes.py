@@ -22,7 +22,7 @@ __all__ = [
     "count_against_vote_shares",
     "e_step",
     "e_step_votes",
-    "log_rows",
+    "share_rows",
     "softmax_block",
     "sum_variances",
 ]
@@ -191,8 +191,8 @@ def sum_variances(blocks: Blocks, lane: int, posterior: FloatArray, every: Float
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def log_rows(first: int, last: int, counts: FloatArray, pseudo: FloatArray, out: FloatArray) -> None:
-    """Log of the rows of some workers' confusion matrices."""
+def share_rows(first: int, last: int, counts: FloatArray, pseudo: FloatArray, out: FloatArray) -> None:
+    """The rows of some workers' confusion matrices; a row that nothing is known of is even."""
     n_classes = counts.shape[1]
     totals = np.empty(n_classes)
     for worker in range(first, last):
@@ -203,8 +203,5 @@ def log_rows(first: int, last: int, counts: FloatArray, pseudo: FloatArray, out:
                 totals[truth] += counts[worker, label, truth] + prior[label, truth]
         for label in range(n_classes):
             for truth in range(n_classes):
-                if totals[truth] > 0.0:
-                    value = (counts[worker, label, truth] + prior[label, truth]) / totals[truth]
-                    out[worker, label, truth] = math.log(value) if value > 0.0 else -np.inf
-                else:
-                    out[worker, label, truth] = -math.log(n_classes)
+                mass = counts[worker, label, truth] + prior[label, truth]
+                out[worker, label, truth] = mass / totals[truth] if totals[truth] > 0.0 else 1.0 / n_classes
