@@ -13,14 +13,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.campaign.installed_packages import explain_missing_package
 from crowdwise.labels.errors import InputError
 
-try:
+with explain_missing_package():
     import uvicorn
-except ModuleNotFoundError as error:
-    raise InputError(
-        f"A campaign needs {error.name}, which is not installed: pip install 'crowdwise[campaign]'."
-    ) from error
 
 from crowdwise.campaign.app import make_app
 from crowdwise.campaign.running_campaign import open_campaign

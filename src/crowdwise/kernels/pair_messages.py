@@ -51,21 +51,11 @@ class PairEdges(NamedTuple):
 
 
 class MessagePass(NamedTuple):
-    """What a pass of belief propagation gives besides messages and beliefs.
+    """What a pass of belief propagation gives besides messages and beliefs."""
 
-    Attributes
-    ----------
-    change
-        Mean distance of a message from the one before.
-    total
-        Σ over items of the logarithm of the sum to which their belief is brought to 1.
-    meeting : (P,)
-        Σ over clusters of the product of a pair's two messages.
-    """
-
-    change: float
-    total: float
-    meeting: FloatArray
+    change: float  # mean distance of a message from the one before
+    total: float  # Σ over items of the logarithm of the sum to which their belief is brought to 1
+    meeting: FloatArray  # (P,): Σ over clusters of the product of a pair's two messages
 
 
 def lay_out_pairs(first: IntArray, second: IntArray, n_items: int) -> PairEdges:

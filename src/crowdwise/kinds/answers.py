@@ -50,7 +50,8 @@ LARGEST_VALUE = 1e100  # squares of values are summed
 class Answers:
     """Base of the answers of every kind: one row for each answer. Immutable.
 
-    A kind names the columns that hold positions of names, and those that hold what was said.
+    A kind names the columns that hold positions of names, and those that hold what was said. Its class
+    statement has its class attributes: `class Grades(TaskAnswers, kind="ordinal", noun="grade", said=("grade",))`.
 
     Attributes
     ----------
@@ -68,6 +69,11 @@ class Answers:
     worker: IntArray
     workers: pa.Array
     table_kind: TableKind
+
+    def __init_subclass__(cls, **facts: Any) -> None:
+        super().__init_subclass__()
+        for name, fact in facts.items():
+            setattr(cls, name, fact)
 
     @property
     def answer_columns(self) -> tuple[str, ...]:
@@ -397,7 +403,7 @@ def warn_of_groups(sizes: IntArray, apart: str, remedy: str) -> None:
             f"The items fall into {sizes.size:,} groups {apart} (the largest has {int(sizes.max()):,} of "
             f"{int(sizes.sum()):,} items): {remedy}",
             InputWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

@@ -174,11 +174,8 @@ class ScoringNetwork(AnswerLearner[Comparisons], CentredScores):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import crowdwise as cw
-    >>> from crowdwise.kinds import simulate_comparisons
     >>> X = np.random.default_rng(0).normal(size=(30, 2))
-    >>> crowd = simulate_comparisons(30, answers_per_worker=50, scores=X @ [2.0, -1.0], random_state=0)
+    >>> crowd = kinds.simulate_comparisons(30, answers_per_worker=50, scores=X @ [2.0, -1.0], random_state=0)
     >>> model = cw.ScoringNetwork(network="linear", epochs=30, learning_rate=0.02).fit(X, crowd.answers)
     >>> model.score(X, crowd.score) > 0.9
     True

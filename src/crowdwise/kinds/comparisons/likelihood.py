@@ -44,25 +44,14 @@ TINY = 1e-300  # a probability that rounding made 0
 
 @dataclass(frozen=True)
 class Parameters:
-    """What the model says of items and workers.
+    """What the model says of items and workers."""
 
-    Attributes
-    ----------
-    score : (N,)
-        Of the items.
-    slope, bias : (M,)
-        Of the workers: how a difference of scores moves them, and how much they prefer the left side.
-    quality : (M,)
-        Log-odds of ω; infinite where no answer is exchanged.
-    tie
-        log ν; minus infinity where there are no ties.
-    """
-
-    score: FloatArray
+    score: FloatArray  # (N,): of the items
+    # (M,), of the workers: how a difference of scores moves them, and how much they prefer the left side.
     slope: FloatArray
     bias: FloatArray
-    quality: FloatArray
-    tie: float
+    quality: FloatArray  # (M,): log-odds of ω; infinite where no answer is exchanged
+    tie: float  # log ν; minus infinity where there are no ties
 
     @classmethod
     def plain(cls, n_items: int, n_workers: int, *, ties: bool) -> Parameters:
