@@ -132,12 +132,7 @@ def maximise_evidence_bound(
 
 
 def compute_skill(
-    labels: CrowdLabels,
-    known: PriorKnowledge,
-    posterior: FloatArray,
-    prior: FloatArray,
-    *,
-    calibrated: bool = True,
+    labels: CrowdLabels, known: PriorKnowledge, posterior: FloatArray, prior: FloatArray, *, calibrated: bool = True
 ) -> tuple[FloatArray, Deferred]:
     """Skill (M,) of each worker and its Beta parameters, computed when they are asked for.
 

@@ -349,11 +349,7 @@ class PairAnswers(Answers):
         raise NotImplementedError
 
     def _checked(
-        self,
-        on_duplicate: Duplicates,
-        place: Callable[[int], str] | None = None,
-        *,
-        task: IntArray | None = None,
+        self, on_duplicate: Duplicates, place: Callable[[int], str] | None = None, *, task: IntArray | None = None
     ) -> Self:
         """The same, if no item is paired with itself, with repeated answers refused or left out.
 

@@ -16,13 +16,22 @@ __all__ = ["PairGraph", "find_repeated"]
 
 @dataclass(frozen=True)
 class PairGraph:
-    """Pairs of items, each once."""
+    """Pairs of items, each once.
 
-    # (P,): positions of a pair's items, the smaller one first.
+    Attributes
+    ----------
+    first, second : (P,)
+        Positions of a pair's items, the smaller one first.
+    pair : (n_answers,)
+        Position of each answer's pair.
+    turned : (n_answers,)
+        Whether the answer's left item is the pair's second.
+    """
+
     first: IntArray
     second: IntArray
-    pair: IntArray  # (n_answers,): position of each answer's pair
-    turned: BoolArray  # (n_answers,): whether the answer's left item is the pair's second
+    pair: IntArray
+    turned: BoolArray
     n_items: int
 
     @classmethod

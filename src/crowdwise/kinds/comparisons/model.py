@@ -194,13 +194,7 @@ class ComparisonModel(KindModel[Comparisons]):
         return max(float(difference[order[middle]]), TINY)
 
     def _table_of_items(
-        self,
-        items: pa.Array,
-        score: FloatArray,
-        variance: FloatArray,
-        group: IntArray,
-        counts: IntArray,
-        level: float,
+        self, items: pa.Array, score: FloatArray, variance: FloatArray, group: IntArray, counts: IntArray, level: float
     ) -> Any:
         rank = rank_in_groups(score, group)
         order = np.lexsort((rank, group))

@@ -63,12 +63,7 @@ def log_cells(workers: Responses, cells: Cells) -> FloatArray:
 
 
 def improve_cells(
-    workers: Responses,
-    crowd: Responses,
-    cells: Cells,
-    counts: FloatArray,
-    spread: float,
-    points: FloatArray = GRID,
+    workers: Responses, crowd: Responses, cells: Cells, counts: FloatArray, spread: float, points: FloatArray = GRID
 ) -> Responses:
     """Better parameters, given the expected counts of each cell at each of the points (C, G)."""
     if not _is_compiled(cells):

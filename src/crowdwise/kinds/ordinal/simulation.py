@@ -16,12 +16,7 @@ __all__ = ["simulate_grades"]
 
 @add_crowd_parameters(n_tasks=100, n_workers=20, answers_per_task=5)
 def simulate_grades(
-    sizes: CrowdSizes,
-    *,
-    n_classes: int = 5,
-    slope: Range = (1.0, 6.0),
-    bias: float = 0.3,
-    scores: Any = None,
+    sizes: CrowdSizes, *, n_classes: int = 5, slope: Range = (1.0, 6.0), bias: float = 0.3, scores: Any = None
 ) -> SimulatedCrowd[Grades]:
     """Scores drawn from the normal distribution, cut into classes that are equally common, and what workers say.
 
