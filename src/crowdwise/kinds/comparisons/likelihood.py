@@ -60,21 +60,6 @@ class Parameters:
         return cls(np.zeros(n_items), *workers, 0.0 if ties else -np.inf)
 
 
-class Derivatives(NamedTuple):
-    """Of the log-probability of each answer (n,): `value`, by x, logit ω (q) and log ν (t); and the information."""
-
-    value: FloatArray
-    by_x: FloatArray
-    by_q: FloatArray
-    by_t: FloatArray
-    xx: FloatArray
-    qq: FloatArray
-    tt: FloatArray
-    xq: FloatArray
-    xt: FloatArray
-    qt: FloatArray
-
-
 class Curvature(NamedTuple):
     """Information of each answer (n,) on x, logit ω (q) and log ν (t)."""
 
@@ -84,6 +69,16 @@ class Curvature(NamedTuple):
     xq: FloatArray
     xt: FloatArray
     qt: FloatArray
+
+
+class Derivatives(NamedTuple):
+    """Of the log-probability of each answer (n,): `value`, by x, logit ω (q) and log ν (t); Fisher's information."""
+
+    value: FloatArray
+    by_x: FloatArray
+    by_q: FloatArray
+    by_t: FloatArray
+    expected: Curvature
 
 
 def log_odds(answers: Comparisons, parameters: Parameters) -> FloatArray:
@@ -131,8 +126,10 @@ def differentiate(outcome: IntArray, x: FloatArray, quality: FloatArray, tie: fl
     return Derivatives(
         np.log(chosen),
         *(each[row, at] / chosen for each in (by_x, by_q, by_t)),
-        *((one / p * two).sum(axis=0) for one, two in ((by_x, by_x), (by_q, by_q), (by_t, by_t))),
-        *((one / p * two).sum(axis=0) for one, two in ((by_x, by_q), (by_x, by_t), (by_q, by_t))),
+        Curvature(
+            *((one / p * two).sum(axis=0) for one, two in ((by_x, by_x), (by_q, by_q), (by_t, by_t))),
+            *((one / p * two).sum(axis=0) for one, two in ((by_x, by_q), (by_x, by_t), (by_q, by_t))),
+        ),
     )
 
 
@@ -187,22 +184,13 @@ def _differentiate_without_ties(outcome: IntArray, x: FloatArray, quality: Float
     none = np.broadcast_to(0.0, x.shape)
     if np.isposinf(quality).all():
         value = np.minimum(chosen, 0.0) + np.log(whole)
-        return Derivatives(value, outcome * (1 - share), none, none, product, none, none, none, none, none)
+        expected = Curvature(product, none, none, none, none, none)
+        return Derivatives(value, outcome * (1 - share), none, none, expected)
     w = expit(quality)
     p = (1 - w) + (2 * w - 1) * share
     by_x, by_q = outcome * (2 * w - 1) * product, w * (1 - w) * (2 * share - 1)
     # Both outcomes have the same squared derivatives.
     scale = 1 / np.maximum(p * (1 - p), TINY)
     kept = np.maximum(p, TINY)
-    return Derivatives(
-        np.log(kept),
-        by_x / kept,
-        by_q / kept,
-        none,
-        by_x**2 * scale,
-        by_q**2 * scale,
-        none,
-        by_x * by_q * scale,
-        none,
-        none,
-    )
+    expected = Curvature(by_x**2 * scale, by_q**2 * scale, none, by_x * by_q * scale, none, none)
+    return Derivatives(np.log(kept), by_x / kept, by_q / kept, none, expected)
