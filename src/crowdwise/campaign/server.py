@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 
 __all__ = ["make_server", "prepare_manager", "serve_campaign"]
 
+QUIET: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
+LIMITS: dict[str, Any] = {
+    "timeout_keep_alive": 30,
+    "timeout_graceful_shutdown": 10,
+    "limit_concurrency": 2_000,
+    "backlog": 1_024,
+}
 STANDARD = set(vars(logging.makeLogRecord({})))  # what every record has
 
 
@@ -105,19 +112,7 @@ def make_server(
     campaign: Campaign, host: str = "127.0.0.1", port: int = 8000, handle: int | None = None
 ) -> uvicorn.Server:
     """A server that has not begun yet."""
-    config = uvicorn.Config(
-        make_app(campaign),
-        host=host,
-        port=port,
-        fd=handle,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=10,
-        limit_concurrency=2_000,
-        backlog=1_024,
-    )
+    config = uvicorn.Config(make_app(campaign), host=host, port=port, fd=handle, **QUIET, **LIMITS)
     return CampaignServer(config)
 
 

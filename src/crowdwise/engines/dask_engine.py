@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.engines.external_sort import same_source
+from crowdwise.engines.external_sort import ROLES, same_source
 from crowdwise.engines.label_store import (
     LabelStore,
     count_part_labels,
@@ -38,7 +38,7 @@ from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.several_files import expand_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
 
 __all__ = ["ENGINE", "Dask"]
@@ -71,18 +71,9 @@ class Dask(StoringEngine):
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
-    def _store(
-        self,
-        source: Any,
-        folder: Path,
-        *,
-        task: str | None = None,
-        worker: str | None = None,
-        label: str | None = None,
-        classes: Sequence[Any] | None = None,
-        on_duplicate: str = "error",
-        **_: Any,
-    ) -> LabelStore:
+    def _store(self, source: Any, folder: Path, **options: Any) -> LabelStore:
+        task, worker, label = (options.get(role) for role in ROLES)
+        classes, on_duplicate = options.get("classes"), options.get("on_duplicate", "error")
         given = source if isinstance(source, list | tuple) else [source]
         local = expand_paths([each for each in given if "://" not in str(each)])
         paths = [str(Path(each).absolute()) for each in local] + [str(each) for each in given if "://" in str(each)]
