@@ -244,14 +244,21 @@ def _update_posterior(state: OnlineArrays, rule: OnlineRule, task: int, newly: b
     return change
 
 
+def count_label(state: OnlineArrays, edge: int) -> bool:
+    """Count a label with its task and worker; whether nothing was known of the task before. Compiled as it is."""
+    task = state.edge_task[edge]
+    newly = state.n_labels[task] == 0 and state.gold[task] < 0
+    state.edge_before[edge] = state.last_edge[task]
+    state.last_edge[task] = edge
+    state.n_labels[task] += 1
+    state.n_answers[state.edge_worker[edge]] += 1
+    return bool(newly)
+
+
 def _add_labels(state: OnlineArrays, rule: OnlineRule, first: int, last: int) -> None:
     for edge in range(first, last):
         task, worker, label = state.edge_task[edge], state.edge_worker[edge], state.edge_label[edge]
-        newly = state.n_labels[task] == 0 and state.gold[task] < 0
-        state.edge_before[edge] = state.last_edge[task]
-        state.last_edge[task] = edge
-        state.n_labels[task] += 1
-        state.n_answers[worker] += 1
+        newly = count_label(state, edge)
         if rule.exact:
             _revisit_task(state, rule, task, rule.window, newly, edge)
             for again in range(edge * rule.revisits, (edge + 1) * rule.revisits):

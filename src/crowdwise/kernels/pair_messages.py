@@ -165,6 +165,14 @@ def _pass_mean_field(edges: PairEdges, weight: FloatArray, log_prior: FloatArray
         belief[item] = weights / weights.sum()
 
 
+def join_cluster(item: int, number: int, cluster: IntArray, size: IntArray, count: IntArray, group: IntArray) -> None:
+    """Put an item into a cluster; one that was empty is one more of the item's group. Compiled as it is."""
+    if size[number] == 0:
+        count[group[item]] += 1
+    size[number] += 1
+    cluster[item] = number
+
+
 def _move_items(edges: PairEdges, weight: FloatArray, cluster: IntArray, group: IntArray, most: IntArray) -> int:
     size = np.bincount(cluster, minlength=edges.n_items)
     there = np.flatnonzero(size)
@@ -193,9 +201,6 @@ def _move_items(edges: PairEdges, weight: FloatArray, cluster: IntArray, group: 
         if size[old] == 0:
             free.append(int(old))
             count[group[item]] -= 1
-        if size[best] == 0:
-            count[group[item]] += 1
-        size[best] += 1
-        cluster[item] = best
+        join_cluster(item, best, cluster, size, count, group)
         moved += 1
     return moved

@@ -123,14 +123,12 @@ def differentiate(outcome: IntArray, x: FloatArray, quality: FloatArray, tie: fl
     by_t = np.stack([-p_left * tied, tied * (1 - tied), -p_right * tied])
     row, at = 1 - outcome.astype(np.intp), np.arange(outcome.size)
     chosen = p[row, at]
-    return Derivatives(
-        np.log(chosen),
-        *(each[row, at] / chosen for each in (by_x, by_q, by_t)),
-        Curvature(
-            *((one / p * two).sum(axis=0) for one, two in ((by_x, by_x), (by_q, by_q), (by_t, by_t))),
-            *((one / p * two).sum(axis=0) for one, two in ((by_x, by_q), (by_x, by_t), (by_q, by_t))),
-        ),
+    x_said, q_said, t_said = (each[row, at] / chosen for each in (by_x, by_q, by_t))
+    expected = Curvature(
+        *((one / p * two).sum(axis=0) for one, two in ((by_x, by_x), (by_q, by_q), (by_t, by_t))),
+        *((one / p * two).sum(axis=0) for one, two in ((by_x, by_q), (by_x, by_t), (by_q, by_t))),
     )
+    return Derivatives(np.log(chosen), x_said, q_said, t_said, expected)
 
 
 def observe_information(
