@@ -64,7 +64,6 @@ class CrowdSizes:
     answers_per_task: int = 0
     answers_per_worker: int = 0
     lists_per_worker: int = 0
-    length: int = 0
     truth: FloatArray | None = None
 
     def truth_or(self, drawn: FloatArray) -> FloatArray:
