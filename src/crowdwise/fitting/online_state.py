@@ -24,6 +24,7 @@ from crowdwise.kernels.online_em import (
     revisit_tasks,
     set_tables,
     start_from_votes,
+    swap_truth_and_label,
 )
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, quote
@@ -259,7 +260,7 @@ class OnlineState:
             FAMILIES.index(self.family),
             self.mode == "exact",
             self.window,
-            np.ascontiguousarray(pseudo.T),
+            np.ascontiguousarray(swap_truth_and_label(pseudo)),
             self.shares,
             self.revisits,
         )

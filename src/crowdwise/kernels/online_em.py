@@ -46,6 +46,7 @@ __all__ = [
     "set_tables",
     "softmax",
     "start_from_votes",
+    "swap_truth_and_label",
 ]
 
 FAMILIES = ("dawid-skene", "one-coin", "confusion-vector", "mean-field")
@@ -53,6 +54,11 @@ SHARE_OF_FIT = 256  # a label one by one costs NumPy as much as so many in a pas
 LEAST = 1e-300
 EXPONENT = -0.6
 SPREAD = 2654435761  # Knuth's multiplier: multiples of it, modulo any number, are spread evenly
+
+
+def swap_truth_and_label(table: FloatArray) -> FloatArray:
+    """A table of the state, […, label, truth], as the rest of the package has it, […, truth, label]; and back."""
+    return np.swapaxes(table, -1, -2)
 
 
 class OnlineArrays(NamedTuple):
