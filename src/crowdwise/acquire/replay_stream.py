@@ -174,12 +174,7 @@ def _run(
 
 
 def _buy(
-    model: OnlineModel,
-    labels: CrowdLabels,
-    free: Any,
-    pair: tuple[str, str],
-    number: int,
-    rng: np.random.Generator,
+    model: OnlineModel, labels: CrowdLabels, free: Any, pair: tuple[str, str], number: int, rng: np.random.Generator
 ) -> IntArray:
     """Labels to buy: one a task at most, of the tasks of most worth, by the worker whom the policy prefers."""
     task_policy, worker_policy = make_task_policy(pair[0]), make_worker_policy(pair[1])

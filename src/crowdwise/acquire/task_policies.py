@@ -16,7 +16,7 @@ No worth saw a truth.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,9 @@ from crowdwise.fitting.parameter_checks import check_choice
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["TASK_POLICIES", "TaskPolicy", "make_task_policy"]
+__all__ = ["TASK_POLICIES", "TaskPolicy", "make_policy", "make_task_policy"]
+
+P = TypeVar("P")
 
 
 class TaskPolicy(Protocol):
@@ -100,10 +102,15 @@ TASK_POLICIES: dict[str, type[TaskPolicy]] = {
 
 def make_task_policy(policy: str | TaskPolicy) -> TaskPolicy:
     """A policy by its name, or one of the user's own."""
+    return make_policy("policy", policy, TASK_POLICIES)
+
+
+def make_policy(parameter: str, policy: str | P, policies: dict[str, type[P]]) -> P:
+    """A policy of these by its name, or one of the user's own; an error names the parameter."""
     if not isinstance(policy, str) and hasattr(policy, "score"):
         return policy
-    check_choice("policy", policy, tuple(TASK_POLICIES))
-    return TASK_POLICIES[str(policy)]()
+    check_choice(parameter, policy, tuple(policies))
+    return policies[str(policy)]()
 
 
 def entropy(shares: FloatArray) -> FloatArray:

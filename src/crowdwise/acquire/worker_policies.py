@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from crowdwise.fitting.parameter_checks import check_choice
+from crowdwise.acquire.task_policies import make_policy
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
@@ -125,7 +125,4 @@ WORKER_POLICIES: dict[str, type[WorkerPolicy]] = {
 
 def make_worker_policy(policy: str | WorkerPolicy) -> WorkerPolicy:
     """A policy by its name, or one of the user's own."""
-    if not isinstance(policy, str) and hasattr(policy, "score"):
-        return policy
-    check_choice("worker_policy", policy, tuple(WORKER_POLICIES))
-    return WORKER_POLICIES[str(policy)]()
+    return make_policy("worker_policy", policy, WORKER_POLICIES)

@@ -31,7 +31,7 @@ from crowdwise.fitting.base import Fit
 from crowdwise.fitting.categorical_em import safe_log
 from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.estimator_decorator import estimator
-from crowdwise.fitting.family_bases import BayesianAggregator
+from crowdwise.fitting.family_bases import RowPriorAggregator
 from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
 from crowdwise.fitting.progress_bar import show_progress
 from crowdwise.fitting.skill_posterior import subtract_shared_errors
@@ -167,7 +167,7 @@ def fit_gibbs(
 
 
 @estimator
-class BayesianClassifierCombination(BayesianAggregator):
+class BayesianClassifierCombination(RowPriorAggregator):
     """Consensus with a posterior of every worker's confusion matrix: independent BCC.
 
     Facts
@@ -182,8 +182,6 @@ class BayesianClassifierCombination(BayesianAggregator):
     inference : "mean-field", "gibbs"
         Mean field is fast, the same at every call, and too sure of itself; Gibbs sampling is exact up to noise, and
         its intervals are credible intervals.
-    right, wrong : float, above 0
-        Pseudo-counts of the Dirichlet prior of every row of every worker, on the diagonal and off it.
     share_prior : float, above 0
         Pseudo-count of each class in the Dirichlet prior of the class shares.
     max_iter, tol
@@ -223,8 +221,6 @@ class BayesianClassifierCombination(BayesianAggregator):
     plug_in = True  # with "gibbs"
 
     inference: str = "mean-field"
-    right: float = 4.0
-    wrong: float = 1.0
     share_prior: float = 1.0
     n_sweeps: int = 1000
     burn_in: int = 200
@@ -232,8 +228,8 @@ class BayesianClassifierCombination(BayesianAggregator):
 
     def _check(self) -> None:
         check_choice("inference", self.inference, ("mean-field", "gibbs"))
-        for name in ("right", "wrong", "share_prior"):
-            check_number(name, getattr(self, name), low=0, above=True)
+        super()._check()
+        check_number("share_prior", self.share_prior, low=0, above=True)
         check_count("n_sweeps", self.n_sweeps, low=2)
         check_count("burn_in", self.burn_in, low=0)
 

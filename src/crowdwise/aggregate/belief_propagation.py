@@ -76,8 +76,7 @@ def skill_moments_at_nodes(nodes: NodeSets, prior: FloatArray) -> FloatArray:
         skill = nodes.table[0, 0]
         return np.stack([skill, skill**2], axis=1)
     skill = np.einsum("kks,k->s", nodes.table, prior)
-    matrices = nodes.table.transpose(2, 1, 0).reshape(skill.size, -1)
-    return np.concatenate([np.stack([skill, skill**2], axis=1), matrices], axis=1)
+    return np.concatenate([np.stack([skill, skill**2], axis=1), nodes.matrices.reshape(skill.size, -1)], axis=1)
 
 
 class PropagatedBeliefs(NamedTuple):

@@ -160,13 +160,6 @@ class BayesianSequenceCombination(SequenceAggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> words = [f"{sentence}_{place}" for sentence in range(3) for place in range(3)]
-    >>> labels = read_labels({
-    ...     "task": [word for word in words for _ in range(3)],
-    ...     "worker": ["ann", "bob", "cy"] * 9,
-    ...     "label": "B B O I I O O O O O O O B B B I I I B B O I I O O O O".split(),
-    ... })
     >>> BayesianSequenceCombination(sequences="names").fit(labels).predict().tolist()
     ['B', 'I', 'O', 'O', 'B', 'I', 'B', 'I', 'O']
     """

@@ -32,9 +32,9 @@ from crowdwise.engines import prepare
 from crowdwise.fitting.base import Fit
 from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimator_decorator import estimator
-from crowdwise.fitting.family_bases import BayesianAggregator
+from crowdwise.fitting.family_bases import RowPriorAggregator
 from crowdwise.fitting.parameter_checks import check_count, check_number
-from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_expected_logs
+from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_expected_logs, dirichlet_mean
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.fitting.variational import (
     compute_skill,
@@ -220,7 +220,7 @@ def update_community_alpha(
 
 
 @estimator
-class CommunityBcc(BayesianAggregator):
+class CommunityBcc(RowPriorAggregator):
     """Consensus where workers belong to communities with a confusion matrix each.
 
     Facts
@@ -269,8 +269,6 @@ class CommunityBcc(BayesianAggregator):
     )
 
     n_communities: int = 4
-    right: float = 4.0
-    wrong: float = 1.0
     share_prior: float = 1.0
     community_prior: float = 1.0
     tol: float = 1e-5
@@ -284,13 +282,12 @@ class CommunityBcc(BayesianAggregator):
     def community_confusion_(self) -> FloatArray:
         """Mean matrix of each community, (C, K, K) [community, truth, label]."""
         self._check_fitted()
-        alpha = self.extra_["alpha"]
-        rows: FloatArray = alpha / alpha.sum(axis=2, keepdims=True)
-        return rows
+        return dirichlet_mean(self.extra_["alpha"])
 
     def _check(self) -> None:
         check_count("n_communities", self.n_communities)
-        for name in ("right", "wrong", "share_prior", "community_prior"):
+        super()._check()
+        for name in ("share_prior", "community_prior"):
             check_number(name, getattr(self, name), low=0, above=True)
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:

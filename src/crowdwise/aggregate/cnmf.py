@@ -30,19 +30,10 @@ import numpy as np
 from scipy.special import xlogy
 
 from crowdwise.aggregate import multi_spa
+from crowdwise.fitting import moment_method_steps as moments
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import ClimbingAggregator, MomentAggregator
-from crowdwise.fitting.moment_method_steps import (
-    SHARED_TASKS,
-    WEIGHTINGS,
-    CoreEstimate,
-    apply_floor,
-    estimate_prior_from_pairs,
-    find_common_row_order,
-    fit_core,
-    normalise_rows,
-)
 from crowdwise.fitting.parameter_checks import check_choice
 from crowdwise.kernels import PairCounts, pair_e_step
 
@@ -82,9 +73,10 @@ def weigh_pairs_equally(pairs: PairCounts) -> PairCounts:
 
 def starting_factors(shared: CoreAnswers, prior: FloatArray | None) -> Factors:
     """The corners of joint answers, or the confusions against the majority vote where there are none."""
-    confusion = apply_floor(multi_spa.matrices_from_corners(shared.pairs, shared.reference)[0], axis=2)
+    confusion = moments.apply_floor(multi_spa.matrices_from_corners(shared.pairs, shared.reference)[0], axis=2)
     return Factors(
-        apply_floor(estimate_prior_from_pairs(shared.pairs, confusion)) if prior is None else prior, confusion
+        moments.apply_floor(moments.estimate_prior_from_pairs(shared.pairs, confusion)) if prior is None else prior,
+        confusion,
     )
 
 
@@ -105,7 +97,7 @@ def update_factors(
     def step(factors: Factors) -> tuple[float, float, Factors]:
         log_likelihood, class_counts, counts = pair_e_step(pairs, factors.prior, factors.confusion)
         prior = factors.prior if fixed else class_counts / class_counts.sum()
-        return log_likelihood - most, log_likelihood, Factors(prior, normalise_rows(counts))
+        return log_likelihood - most, log_likelihood, Factors(prior, moments.normalise_rows(counts))
 
     return climb([first], step, max_iter=max_iter, tol=tol * float(pairs.counts.sum()), name=name)
 
@@ -143,24 +135,30 @@ class CoupledNmf(MomentAggregator, ClimbingAggregator):
 
     slug = "cnmf"
 
-    weighting: str = SHARED_TASKS
+    weighting: str = moments.SHARED_TASKS
     tol: float = 1e-7
 
     def _check(self) -> None:
-        check_choice("weighting", self.weighting, WEIGHTINGS)
+        check_choice("weighting", self.weighting, moments.WEIGHTINGS)
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
 
-        def estimate_core_confusions(shared: CoreAnswers) -> tuple[CoreEstimate, Climb[Factors]]:
-            given = known.class_prior if known.class_prior is None else apply_floor(known.class_prior[shared.classes])
+        def estimate_core_confusions(shared: CoreAnswers) -> tuple[moments.CoreEstimate, Climb[Factors]]:
+            given = (
+                known.class_prior
+                if known.class_prior is None
+                else moments.apply_floor(known.class_prior[shared.classes])
+            )
             ended = update_factors(
-                shared.pairs if self.weighting == SHARED_TASKS else weigh_pairs_equally(shared.pairs),
+                shared.pairs if self.weighting == moments.SHARED_TASKS else weigh_pairs_equally(shared.pairs),
                 starting_factors(shared, given),
                 fixed=given is not None,
                 **self._climb_options,
             )
             prior, confusion = ended.parameters
-            order = find_common_row_order(confusion, shared.reference) if given is None else np.arange(prior.size)
-            return CoreEstimate(shared.workers, prior[order], confusion[:, order]), ended
+            order = (
+                moments.find_common_row_order(confusion, shared.reference) if given is None else np.arange(prior.size)
+            )
+            return moments.CoreEstimate(shared.workers, prior[order], confusion[:, order]), ended
 
-        return fit_core(labels, known, self.max_workers, estimate_core_confusions)
+        return moments.fit_core(labels, known, self.max_workers, estimate_core_confusions)

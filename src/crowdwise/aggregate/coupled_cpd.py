@@ -29,20 +29,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from crowdwise.fitting import moment_method_steps as moments
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import ClimbingAggregator, MomentAggregator
-from crowdwise.fitting.moment_method_steps import (
-    ENOUGH,
-    FEWEST,
-    SHARED_TASKS,
-    WEIGHTINGS,
-    CoreEstimate,
-    apply_floor,
-    estimate_prior_from_pairs,
-    find_common_row_order,
-    fit_core,
-)
 from crowdwise.fitting.parameter_checks import check_choice, check_count
 from crowdwise.kernels import PairCounts, Triples, triple_counts, triple_error, triple_sweep
 
@@ -91,8 +81,8 @@ def count_triplets(labels: CrowdLabels, shared: CoreAnswers, each: int) -> tuple
     counts = counts[:, shared.classes[:, None, None], shared.classes[:, None], shared.classes]
     total = counts.sum(axis=(1, 2, 3))
     answers = np.bincount(workers.ravel(), weights=np.repeat(total, 3), minlength=shared.workers.size)
-    enough = np.flatnonzero(answers >= ENOUGH * size**2)
-    if enough.size < FEWEST:
+    enough = np.flatnonzero(answers >= moments.ENOUGH * size**2)
+    if enough.size < moments.FEWEST:
         return None
     kept = total > 0
     share = counts[kept] / total[kept, None, None, None]
@@ -153,25 +143,29 @@ class CoupledCpd(MomentAggregator, ClimbingAggregator):
     slug = "coupled-cpd"
 
     triplets: int = 20
-    weighting: str = SHARED_TASKS
+    weighting: str = moments.SHARED_TASKS
     max_workers: int = 100
     tol: float = 1e-7
 
     def _check(self) -> None:
         check_count("triplets", self.triplets)
-        check_choice("weighting", self.weighting, WEIGHTINGS)
+        check_choice("weighting", self.weighting, moments.WEIGHTINGS)
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
 
-        def estimate_core_confusions(shared: CoreAnswers) -> tuple[CoreEstimate | None, Climb[Factors] | None]:
+        def estimate_core_confusions(shared: CoreAnswers) -> tuple[moments.CoreEstimate | None, Climb[Factors] | None]:
             chosen = count_triplets(labels, shared, self.triplets)
             if chosen is None:
                 return None, None
             triples, enough = chosen
-            if self.weighting != SHARED_TASKS:
+            if self.weighting != moments.SHARED_TASKS:
                 triples = triples._replace(weight=np.full(triples.weight.size, 1 / triples.weight.size))
-            given = known.class_prior if known.class_prior is None else apply_floor(known.class_prior[shared.classes])
-            prior = estimate_prior_from_pairs(shared.pairs, shared.reference) if given is None else given
+            given = (
+                known.class_prior
+                if known.class_prior is None
+                else moments.apply_floor(known.class_prior[shared.classes])
+            )
+            prior = moments.estimate_prior_from_pairs(shared.pairs, shared.reference) if given is None else given
             ended = fit_triplets(
                 triples,
                 Factors(prior, shared.reference),
@@ -179,7 +173,9 @@ class CoupledCpd(MomentAggregator, ClimbingAggregator):
                 **self._climb_options,
             )
             prior, confusion = ended.parameters
-            order = find_common_row_order(confusion, shared.reference) if given is None else np.arange(prior.size)
-            return CoreEstimate(shared.workers[enough], prior[order], confusion[enough][:, order]), ended
+            order = (
+                moments.find_common_row_order(confusion, shared.reference) if given is None else np.arange(prior.size)
+            )
+            return moments.CoreEstimate(shared.workers[enough], prior[order], confusion[enough][:, order]), ended
 
-        return fit_core(labels, known, self.max_workers, estimate_core_confusions)
+        return moments.fit_core(labels, known, self.max_workers, estimate_core_confusions)

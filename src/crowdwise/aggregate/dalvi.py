@@ -135,10 +135,9 @@ class Dalvi(AccuracyAggregator):
 
     Parameters
     ----------
-    max_iter : int
-        Most iterations for each of the two eigenvectors.
-    tol : float
-        Stop when no entry moves by more than this, the vector having length 1, or the root of its eigenvalue.
+    max_iter, tol : int, float
+        Of each of the two eigenvectors: most iterations, and the move of an entry at which to stop, the vector having
+        length 1, or the root of its eigenvalue.
 
     Attributes
     ----------

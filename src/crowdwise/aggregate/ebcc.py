@@ -33,9 +33,9 @@ from crowdwise.fitting.base import Fit
 from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.estimator_parameters import clone
-from crowdwise.fitting.family_bases import BayesianAggregator
+from crowdwise.fitting.family_bases import RowPriorAggregator
 from crowdwise.fitting.parameter_checks import check_count, check_number
-from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_expected_logs
+from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_expected_logs, dirichlet_mean
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.fitting.variational import (
     VariationalState,
@@ -132,7 +132,7 @@ def expected_log_subtype_prior(
 
 
 @estimator
-class EnhancedBcc(BayesianAggregator):
+class EnhancedBcc(RowPriorAggregator):
     """Consensus where every class has subtypes, on which workers err together.
 
     Facts
@@ -150,8 +150,6 @@ class EnhancedBcc(BayesianAggregator):
         Pseudo-count of a class's subtypes, all together: the smaller, the fewer subtypes are used.
     share_prior : "votes" or float, above 0
         Pseudo-count of each class in the Dirichlet prior of the class shares; "votes": one, and the votes.
-    right, wrong : float, above 0
-        Pseudo-counts of the prior of every row of every worker, on the diagonal and off it.
     n_restarts : int
         Random starts, of which the one that ends with the highest bound is kept.
     max_iter : int
@@ -189,8 +187,6 @@ class EnhancedBcc(BayesianAggregator):
     n_subtypes: int = 10
     subtype_prior: float = 0.1
     share_prior: Any = "votes"
-    right: float = 4.0
-    wrong: float = 1.0
     n_restarts: int = 4
     random_state: int = 0
 
@@ -198,9 +194,7 @@ class EnhancedBcc(BayesianAggregator):
     def subtype_shares_(self) -> FloatArray:
         """Mean share of each subtype in its class, (K, r)."""
         self._check_fitted()
-        counts = self.extra_["subtype_counts"]
-        shares: FloatArray = counts / counts.sum(axis=1, keepdims=True)
-        return shares
+        return dirichlet_mean(self.extra_["subtype_counts"])
 
     @property
     def subtype_confusion_(self) -> FloatArray:
@@ -278,8 +272,8 @@ class EnhancedBcc(BayesianAggregator):
     def _check(self) -> None:
         check_count("n_subtypes", self.n_subtypes)
         check_count("n_restarts", self.n_restarts)
-        for name in ("subtype_prior", "right", "wrong"):
-            check_number(name, getattr(self, name), low=0, above=True)
+        super()._check()
+        check_number("subtype_prior", self.subtype_prior, low=0, above=True)
         if isinstance(self.share_prior, str):
             if self.share_prior != "votes":
                 raise InputError(f"share_prior is {quote(self.share_prior)}; it must be 'votes' or a number above 0.")
@@ -290,5 +284,4 @@ class EnhancedBcc(BayesianAggregator):
 def _posterior_mean_rows(rows: FloatArray) -> FloatArray:
     """Means of Dirichlets [worker, truth × subtype, label] as [worker, truth, subtype, label]."""
     n_workers, _, n_classes = rows.shape
-    means: FloatArray = rows / rows.sum(axis=2, keepdims=True)
-    return means.reshape(n_workers, n_classes, -1, n_classes)
+    return dirichlet_mean(rows).reshape(n_workers, n_classes, -1, n_classes)

@@ -97,10 +97,8 @@ class GhoshSvd(ScoreAggregator):
 
     Parameters
     ----------
-    max_iter : int
-        Most power iterations.
-    tol : float
-        Stop when no weight moves by more than this, their mean square being 1.
+    max_iter, tol : int, float
+        Most power iterations, and the move of a weight at which to stop, their mean square being 1.
 
     Attributes
     ----------

@@ -118,18 +118,11 @@ class HmmCrowd(SequenceAggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> words = [f"{sentence}_{place}" for sentence in range(3) for place in range(4)]
-    >>> labels = read_labels({
-    ...     "task": [word for word in words for _ in range(3)],
-    ...     "worker": ["ann", "bob", "cy"] * 12,
-    ...     "label": list("xxy" "xxx" "xyx" "yyy" "xxx" "xxx" "xxx" "yyy" "xxx" "xxx" "xyx" "yxy"),
-    ... })
     >>> model = HmmCrowd(sequences="names").fit(labels)
     >>> model.predict().tolist()
-    ['x', 'x', 'x', 'y', 'x', 'x', 'x', 'y', 'x', 'x', 'x', 'y']
+    ['B', 'I', 'O', 'O', 'B', 'I', 'B', 'I', 'O']
     >>> model.start_.round(2).tolist()
-    [1.0, 0.0]
+    [0.67, 0.0, 0.33]
     """
 
     slug = "hmm-crowd"

@@ -33,7 +33,7 @@ import numpy as np
 
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import AccuracyAggregator
-from crowdwise.fitting.parameter_checks import check_count
+from crowdwise.fitting.parameter_checks import check_optional_count
 from crowdwise.fitting.rank_one import (
     fit_given_accuracies,
     majority_signs,
@@ -154,8 +154,7 @@ class MMsr(AccuracyAggregator):
     tol: float = 1e-10
 
     def _check(self) -> None:
-        if self.corrupted is not None:
-            check_count("corrupted", self.corrupted, low=0)
+        check_optional_count("corrupted", self.corrupted, low=0)
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         pairs = pairwise_agreement(labels)

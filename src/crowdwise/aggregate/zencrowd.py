@@ -78,10 +78,8 @@ class ZenCrowd(ClimbingAggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({"task": [1, 1, 1], "worker": ["ann", "bob", "cy"], "label": ["x", "x", "y"]})
-    >>> ZenCrowd(max_iter=1, tol=0).fit(labels).predict_proba().round(2).tolist()
-    [[0.8, 0.2]]
+    >>> ZenCrowd(max_iter=1, tol=0).fit(labels).predict_proba()[0].round(2).tolist()
+    [0.8, 0.2]
     """
 
     slug = "zencrowd"

@@ -43,28 +43,15 @@ __all__ = [
 
 @dataclass(frozen=True)
 class FindingKind:
-    """One kind of finding.
+    """One kind of finding."""
 
-    Attributes
-    ----------
-    name
-        As in the findings.
-    title
-        Above its findings.
-    one, many
-        What is counted: so many workers, or tasks, classes, …
-    means
-        In the docs: what was found.
-    assumes
-        In the docs: what the test assumes, or needs.
-    """
-
-    name: str
-    title: str
+    name: str  # as in the findings
+    title: str  # above its findings
+    # What is counted: so many workers, or tasks, classes, …
     one: str
     many: str
-    means: str = ""
-    assumes: str = ""
+    means: str = ""  # in the docs: what was found
+    assumes: str = ""  # in the docs: what the test assumes, or needs
 
 
 @dataclass(frozen=True)

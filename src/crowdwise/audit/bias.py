@@ -77,6 +77,14 @@ KIND = "bias"
 ENOUGH = 10  # labels on tasks of a class that a group of workers must have in a group of tasks, and outside it
 
 
+class TestPlan(NamedTuple):
+    """How both questions are tested: at which level, how many questions share it, and with which seed."""
+
+    level: float
+    times: int
+    random_state: int
+
+
 def find_bias(
     labels: CrowdLabels,
     *,
@@ -110,11 +118,11 @@ def find_bias(
         return Screen(KIND, skipped="No attribute makes groups of tasks or workers: there is nothing to compare.")
     if labels.n_workers < 2 or labels.n_classes < 2 or labels.n_labels < 4 * ENOUGH:
         return Screen(KIND, skipped=f"Bias needs two workers, two classes and {4 * ENOUGH} labels.")
-    times = bool(of_tasks) + bool(of_workers)
+    plan = TestPlan(level, bool(of_tasks) + bool(of_workers), random_state)
     if not any(
-        _has_enough_permutations(attribute, labels.labels_per_task, level / times) for attribute in of_tasks
+        _has_enough_permutations(attribute, labels.labels_per_task, level / plan.times) for attribute in of_tasks
     ) and not any(
-        _has_enough_permutations(attribute, labels.labels_per_worker, level / times) for attribute in of_workers
+        _has_enough_permutations(attribute, labels.labels_per_worker, level / plan.times) for attribute in of_workers
     ):
         return Screen(KIND, skipped="No attribute has two groups large enough to be told from chance.")
     reference = fit_reference(labels, truth, reference)
@@ -122,19 +130,14 @@ def find_bias(
         known = reference.truth[labels.task] >= 0
         labels, reference = labels.keep(known), reference.restrict_to_labels(known)
     findings = [
-        *_find_overall_bias(labels, reference, of_workers, level, random_state, times),
-        *_find_bias_on_task_groups(labels, reference, of_tasks, of_workers, level, random_state, times),
+        *_find_overall_bias(labels, reference, of_workers, plan),
+        *_find_bias_on_task_groups(labels, reference, of_tasks, of_workers, plan),
     ]
     return Screen(KIND, tuple(sorted(findings, key=lambda finding: (finding.p_value, -finding.score))))
 
 
 def _find_overall_bias(
-    labels: CrowdLabels,
-    reference: CrowdReference,
-    attributes: tuple[Attribute, ...],
-    level: float,
-    random_state: int,
-    times: int,
+    labels: CrowdLabels, reference: CrowdReference, attributes: tuple[Attribute, ...], plan: TestPlan
 ) -> Iterator[Finding]:
     """Groups of workers who label unlike the others, whatever the task."""
     if not attributes:
@@ -153,9 +156,9 @@ def _find_overall_bias(
         ) & _mark_informative_rates(size)
         contrasts.append(GroupContrast([table], code, np.zeros_like(code), tested, usable))
     for attribute, contrast, (t, p) in zip(
-        attributes, contrasts, max_statistic_test(contrasts, random_state=random_state), strict=True
+        attributes, contrasts, max_statistic_test(contrasts, random_state=plan.random_state), strict=True
     ):
-        place = find_strongest(t, p * times, level)
+        place = find_strongest(t, p * plan.times, plan.level)
         if place is None:
             continue
         value = int(contrast.tested[place[0]])
@@ -164,8 +167,8 @@ def _find_overall_bias(
         inside = group.mine[labels.worker]
         units = ((labels.task, labels.n_tasks), (labels.worker, labels.n_workers))
         sides = [SignedLabels(1, inside), SignedLabels(-1, group.others[labels.worker] & ~inside)]
-        found = estimate_effect(units, q, said, said, sides, cell, random_state)._replace(group=group)
-        yield _make_finding(labels, reference, found, cell, float(p[place]) * times, "workers")
+        found = estimate_effect(units, q, said, said, sides, cell, plan.random_state)._replace(group=group)
+        yield _make_finding(labels, reference, found, cell, float(p[place]) * plan.times, "workers")
 
 
 def _find_bias_on_task_groups(
@@ -173,9 +176,7 @@ def _find_bias_on_task_groups(
     reference: CrowdReference,
     of_tasks: tuple[Attribute, ...],
     of_workers: tuple[Attribute, ...],
-    level: float,
-    random_state: int,
-    times: int,
+    plan: TestPlan,
 ) -> Iterator[Finding]:
     """Groups of workers who treat a group of tasks unlike other tasks, more than the others do."""
     if not of_tasks:
@@ -210,26 +211,26 @@ def _find_bias_on_task_groups(
         ]
         contrasts.append(GroupContrast(tables, code, classes, tested, np.concatenate(usable, axis=1)))
     for attribute, contrast, (t, p) in zip(
-        of_tasks, contrasts, max_statistic_test(contrasts, random_state=random_state), strict=True
+        of_tasks, contrasts, max_statistic_test(contrasts, random_state=plan.random_state), strict=True
     ):
         for first, last in runs_of_same_attribute(groups):
             columns = slice(first * size**2, last * size**2)
-            place = find_strongest(t[:, columns], p[:, columns] * times, level)
+            place = find_strongest(t[:, columns], p[:, columns] * plan.times, plan.level)
             if place is None:
                 continue
             number, flat = divmod(place[1] + columns.start, size**2)
             cell = divmod(flat, size)
-            chance = float(p[:, columns][place]) * times
+            chance = float(p[:, columns][place]) * plan.times
             value = int(contrast.tested[place[0]])
             found = _estimate_worker_group_effect(
-                labels, reference, attribute, value, groups[number], cell, random_state
+                labels, reference, attribute, value, groups[number], cell, plan.random_state
             )
             # Of two groups of workers, that is meant which treats tasks less alike.
             if last - first == 2 and abs(found.others_gap_between_task_groups) > abs(
                 found.group_gap_between_task_groups
             ):
                 found = _estimate_worker_group_effect(
-                    labels, reference, attribute, value, groups[first + last - 1 - number], cell, random_state
+                    labels, reference, attribute, value, groups[first + last - 1 - number], cell, plan.random_state
                 )
             yield _make_finding(labels, reference, found, cell, chance, "tasks")
 

@@ -67,13 +67,7 @@ def group_confusions(
 
 
 def assign_fairly(
-    confusion: Any,
-    *,
-    prior: Any,
-    group_shares: Any,
-    labels_per_task: int,
-    most: float = 1.0,
-    tolerance: float = 0.0,
+    confusion: Any, *, prior: Any, group_shares: Any, labels_per_task: int, most: float = 1.0, tolerance: float = 0.0
 ) -> FloatArray:
     """The chance p (M, G) that a worker labels a task of each group.
 

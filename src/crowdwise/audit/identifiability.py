@@ -35,7 +35,7 @@ from crowdwise.audit.audit_tests import AuditTest, FindingKind, fill_arguments_f
 from crowdwise.audit.finding_types import FACT, Finding, Screen
 from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, solve_rates
 from crowdwise.audit.resampling import bayesian_bootstrap
-from crowdwise.kernels import outer_sums
+from crowdwise.kernels import outer_sums, outer_sums_with_zeros
 from crowdwise.labels.describe import find_connected_parts
 from crowdwise.labels.errors import listing
 from crowdwise.metrics.identifiability_conditions import (
@@ -113,7 +113,7 @@ def check_conditions(
 
 def regression_sums(q: FloatArray, said: FloatArray, unit: IntArray, n_units: int) -> Sums:
     """Σ q qᵀ and Σ q saidᵀ over the labels of each unit, for `solve_rates`."""
-    return outer_sums(q, q, unit, n_units), np.moveaxis(outer_sums(said, q, unit, n_units), 1, 2).copy()
+    return outer_sums(q, q, unit, n_units), outer_sums_with_zeros(q, said, unit, n_units)
 
 
 def posterior_from_other_workers(labels: CrowdLabels, random_state: int) -> FloatArray:

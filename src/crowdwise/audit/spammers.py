@@ -124,21 +124,11 @@ def spread_pseudo_workers() -> FloatArray:
 
 
 class WorkerJudgements(NamedTuple):
-    """What is said of each worker (M,).
+    """What is said of each worker (M,)."""
 
-    Attributes
-    ----------
-    honest
-        Chance that their attention is the bound or more.
-    factor
-        How much likelier their own labels are below the bound than above (Bayes factor).
-    attention
-        Mean of the posterior.
-    """
-
-    honest: FloatArray
-    factor: FloatArray
-    attention: FloatArray
+    honest: FloatArray  # chance that their attention is the bound or more
+    factor: FloatArray  # how much likelier their own labels are below the bound than above (Bayes factor)
+    attention: FloatArray  # mean of the posterior
 
 
 def worker_attention_posterior(

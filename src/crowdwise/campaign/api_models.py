@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 __all__ = [
     "ActionRow", "AnswerReply", "AnswerRequest", "ConsensusRow", "ErrorReply", "LinkReply", "NewTask", "NewWorker",
-    "NextReply", "NextRequest", "PauseRequest", "ProjectReply", "Question", "SkipRequest", "StateRequest", "Status",
-    "TaskReply", "TaskStateRequest", "TasksReply", "UndoRequest", "WorkerName", "WorkerRow",
+    "NextReply", "NextRequest", "PauseRequest", "Portrait", "ProjectReply", "Question", "SkipRequest", "StateRequest",
+    "Status", "TaskReply", "TaskStateRequest", "TasksReply", "UndoRequest", "WorkerName", "WorkerRow",
 ]  # fmt: skip
 
 # NUL is no letter of PostgreSQL, and a lone surrogate none of UTF-8.
@@ -193,19 +193,24 @@ class ConsensusRow(Reply):
     state: str
 
 
-class WorkerRow(Reply):
-    """A worker's portrait."""
+class Portrait(Reply):
+    """A worker: answers, skill with its interval (None where there is none yet), gold, and seconds for an answer."""
 
-    worker: str
-    state: str
-    reason: str
-    n_answers: int
+    n_answers: int = 0
     skill: float | None = None
     skill_low: float | None = None
     skill_high: float | None = None
     gold_right: int = 0
     gold_answered: int = 0
     seconds: float | None = None
+
+
+class WorkerRow(Portrait):
+    """A worker's portrait, and whether they may answer."""
+
+    worker: str
+    state: str
+    reason: str
 
 
 class Status(Reply):

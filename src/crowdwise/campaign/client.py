@@ -6,20 +6,17 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from crowdwise.labels.errors import CrowdwiseError, InputError
+from crowdwise.campaign.installed_packages import explain_missing_package
+from crowdwise.labels.errors import CrowdwiseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-try:
+with explain_missing_package():
     import httpx
     from pydantic import BaseModel, TypeAdapter
 
     from crowdwise.campaign import api_models as models
-except ModuleNotFoundError as error:
-    raise InputError(
-        f"A campaign needs {error.name}, which is not installed: pip install 'crowdwise[campaign]'."
-    ) from error
 
 __all__ = ["Client", "ClientError"]
 

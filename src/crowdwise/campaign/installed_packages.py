@@ -1,12 +1,17 @@
-"""Whether what a campaign needs is installed; imports none of it."""
+"""Whether what a campaign needs is installed, and how to install it; imports none of it."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from crowdwise.labels.errors import InputError
 
-__all__ = ["check_installed"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["check_installed", "explain_missing_package"]
 
 NEEDED = ("fastapi", "uvicorn", "sqlalchemy", "alembic", "jinja2", "httpx", "PIL", "python_multipart")
 
@@ -16,3 +21,14 @@ def check_installed() -> None:
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         names = ", ".join(missing)
         raise InputError(f"A campaign needs {names}, not installed: pip install 'crowdwise[campaign]'.")
+
+
+@contextmanager
+def explain_missing_package() -> Iterator[None]:
+    """Say how to install what an import does not find."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"A campaign needs {error.name}, which is not installed: pip install 'crowdwise[campaign]'."
+        ) from error

@@ -25,6 +25,7 @@ from scipy.special import betaincinv
 
 from crowdwise.acquire import OnlineModel
 from crowdwise.campaign.answer_tables import answer_columns, counted_answers
+from crowdwise.campaign.api_models import Portrait
 from crowdwise.labels.errors import CrowdwiseError
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from crowdwise.campaign.running_campaign import Campaign
 
-__all__ = ["LiveConsensus", "Portrait", "Snapshot", "Verdict", "fit_online", "read_known"]
+__all__ = ["LiveConsensus", "Snapshot", "Verdict", "fit_online", "read_known"]
 
 LEVEL = 0.9  # of credible intervals
 ROW = 10  # answers for each class that a worker's confusion matrix needs; a rule of thumb, not tuned
@@ -47,19 +48,6 @@ class Verdict:
     confidence: float | None
     n_answers: int
     votes: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Portrait:
-    """A worker: answers, skill with its interval (None where there is none yet), gold, and seconds for an answer."""
-
-    n_answers: int
-    skill: float | None = None
-    low: float | None = None
-    high: float | None = None
-    gold_right: int = 0
-    gold_answered: int = 0
-    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -159,7 +147,7 @@ def _count_workers(table: pa.Table, people: list[str], given: list[Any]) -> dict
             right[worker] += json.loads(gold) == answer
     return {
         worker: Portrait(
-            n,
+            n_answers=n,
             gold_right=right[worker],
             gold_answered=asked[worker],
             seconds=statistics.median(seconds[worker]) if seconds[worker] else None,
@@ -216,10 +204,8 @@ def _add_skill(portraits: dict[str, Portrait], table: Any, name: str) -> dict[st
     for row in table.to_pylist():
         was = portraits.get(row["worker"])
         if was is not None and row.get(name) is not None:
-            low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
-            found[row["worker"]] = Portrait(
-                was.n_answers, row[name], low, high, was.gold_right, was.gold_answered, was.seconds
-            )
+            skill = {f"skill{end}": row.get(f"{name}{end}") for end in ("", "_low", "_high")}
+            found[row["worker"]] = was.model_copy(update=skill)
     return found
 
 

@@ -87,22 +87,14 @@ class Example:
 
 @dataclass(frozen=True)
 class StopRule:
-    """When a task needs no more answers.
+    """When a task needs no more answers."""
 
-    Attributes
-    ----------
-    rule
-        "cap": when it has all its answers. "confidence": when the live consensus is this sure of it. "promise": when
-        tasks as sure as it are right often enough, as gold shows (`crowdwise.acquire`).
-    target
-        Confidence, or the promised share that is right.
-    at_least
-        Answers that a task has before it may be stopped.
-    """
-
+    # "cap": when it has all its answers. "confidence": when the live consensus is this sure of it. "promise": when
+    # tasks as sure as it are right often enough, as gold shows (`crowdwise.acquire`).
     rule: str = "cap"
+    # Confidence, or the promised share that is right.
     target: float = 0.95
-    at_least: int = 2
+    at_least: int = 2  # answers that a task has before it may be stopped
 
 
 @dataclass(frozen=True)

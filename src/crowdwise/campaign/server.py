@@ -13,14 +13,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.campaign.installed_packages import explain_missing_package
 from crowdwise.labels.errors import InputError
 
-try:
+with explain_missing_package():
     import uvicorn
-except ModuleNotFoundError as error:
-    raise InputError(
-        f"A campaign needs {error.name}, which is not installed: pip install 'crowdwise[campaign]'."
-    ) from error
 
 from crowdwise.campaign.app import make_app
 from crowdwise.campaign.running_campaign import open_campaign
@@ -33,6 +30,13 @@ if TYPE_CHECKING:
 
 __all__ = ["make_server", "prepare_manager", "serve_campaign"]
 
+QUIET: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
+LIMITS: dict[str, Any] = {
+    "timeout_keep_alive": 30,
+    "timeout_graceful_shutdown": 10,
+    "limit_concurrency": 2_000,
+    "backlog": 1_024,
+}
 STANDARD = set(vars(logging.makeLogRecord({})))  # what every record has
 
 
@@ -108,19 +112,7 @@ def make_server(
     campaign: Campaign, host: str = "127.0.0.1", port: int = 8000, handle: int | None = None
 ) -> uvicorn.Server:
     """A server that has not begun yet."""
-    config = uvicorn.Config(
-        make_app(campaign),
-        host=host,
-        port=port,
-        fd=handle,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=10,
-        limit_concurrency=2_000,
-        backlog=1_024,
-    )
+    config = uvicorn.Config(make_app(campaign), host=host, port=port, fd=handle, **QUIET, **LIMITS)
     return CampaignServer(config)
 
 

@@ -6,6 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.campaign.answer_tables import answer_columns, counted_answers
+from crowdwise.campaign.api_models import Portrait
 from crowdwise.campaign.live_consensus import LiveConsensus, read_known
 from crowdwise.campaign.request_limits import RateLimit
 from crowdwise.campaign.stop_keeper import StopKeeper
@@ -107,16 +108,11 @@ class Service:
     def worker_rows(self) -> list[dict[str, Any]]:
         """Every worker's portrait, those with most answers first."""
         found = self.consensus.snapshot().workers
-        rows = []
-        for worker in list(self.campaign.workers.values()):
-            seen = found.get(worker.name)
-            rows.append({
-                "worker": worker.name, "state": worker.state, "reason": worker.reason,
-                "n_answers": seen.n_answers if seen else 0, "skill": seen.skill if seen else None,
-                "skill_low": seen.low if seen else None, "skill_high": seen.high if seen else None,
-                "gold_right": seen.gold_right if seen else 0, "gold_answered": seen.gold_answered if seen else 0,
-                "seconds": seen.seconds if seen else None,
-            })  # fmt: skip
+        rows = [
+            {"worker": worker.name, "state": worker.state, "reason": worker.reason}
+            | found.get(worker.name, Portrait()).model_dump()
+            for worker in list(self.campaign.workers.values())
+        ]
         return sorted(rows, key=lambda row: (-row["n_answers"], row["worker"]))
 
     def findings(self) -> list[Any]:

@@ -58,23 +58,14 @@ at_least = 2
 
 @dataclass(frozen=True)
 class PlayedCampaign:
-    """What came out.
+    """What came out."""
 
-    Attributes
-    ----------
-    n_answers, n_possible
-        Answers that were bought, and how many the cap would have allowed.
-    accuracy
-        Share of tasks whose consensus is right.
-    skills
-        True and estimated skill of each worker, by name.
-    """
-
+    # Answers that were bought, and how many the cap would have allowed.
     n_answers: int
     n_possible: int
     n_tasks: int
-    accuracy: float
-    skills: dict[str, tuple[float, float]]
+    accuracy: float  # share of tasks whose consensus is right
+    skills: dict[str, tuple[float, float]]  # true and estimated skill of each worker, by name
     page: str
 
 

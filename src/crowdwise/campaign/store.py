@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.campaign.clock import CampaignClock
+from crowdwise.campaign.installed_packages import explain_missing_package
 from crowdwise.labels.errors import InputError
 
-try:
+with explain_missing_package():
     import sqlalchemy as sa
     from alembic import command
     from alembic.config import Config
@@ -26,10 +27,6 @@ try:
     from sqlalchemy.dialects.sqlite import insert as insert_sqlite
 
     from crowdwise.campaign import tables as db
-except ModuleNotFoundError as error:
-    raise InputError(
-        f"A campaign needs {error.name}, which is not installed: pip install 'crowdwise[campaign]'."
-    ) from error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

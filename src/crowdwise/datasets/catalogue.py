@@ -22,29 +22,20 @@ __all__ = ["CATALOGUE", "OTHER_KINDS", "Entry"]
 
 @dataclass(frozen=True)
 class Entry:
-    """One data set.
-
-    Attributes
-    ----------
-    n_tasks, n_workers, n_classes, n_labels, n_truth
-        Sizes; `n_truth` counts labelled tasks whose truth is known.
-    on_duplicate
-        How a second answer of one worker to one task is read: "all" where the data have some.
-    majority_vote
-        Accuracy of the majority vote over tasks with truth, or None.
-    published
-        Accuracies that others report, source → method → value.
-    """
+    """One data set."""
 
     description: str
     citation: str
+    # Sizes; `n_truth` counts labelled tasks whose truth is known.
     n_tasks: int
     n_workers: int
     n_classes: int
     n_labels: int
     n_truth: int = 0
+    # How a second answer of one worker to one task is read: "all" where the data have some.
     on_duplicate: Duplicates = "error"
-    majority_vote: float | None = None
+    majority_vote: float | None = None  # accuracy of the majority vote over tasks with truth, or None
+    # Accuracies that others report, source → method → value.
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 

@@ -13,7 +13,6 @@ import itertools
 import os
 import shutil
 import uuid
-import weakref
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.engines.external_sort import same_source
+from crowdwise.engines.external_sort import ROLES, same_source
 from crowdwise.engines.label_store import (
     LabelStore,
     count_part_labels,
@@ -30,19 +29,17 @@ from crowdwise.engines.label_store import (
     finish_store,
     say_disk_errors,
 )
-from crowdwise.engines.part_passes import PartPasses, PassJob, add_results, run_part
+from crowdwise.engines.part_passes import PassJob, add_results, run_part
 from crowdwise.engines.partition_files import find_names, join_names, join_part, list_pieces, split_piece
 from crowdwise.engines.protocol import Statistics
-from crowdwise.engines.stored_labels import StoredLabels
-from crowdwise.engines.stream_engine import make_scratch, store_labels
+from crowdwise.engines.storing_engine import StoringEngine
 from crowdwise.kernels.threads import use_threads
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.several_files import expand_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from crowdwise.labels.crowd_labels import CrowdLabels
 
 __all__ = ["ENGINE", "Dask"]
 
@@ -50,7 +47,7 @@ WAY = 2  # results that are added at a time; a tree of twos keeps the rounding o
 _passes = itertools.count()
 
 
-class Dask:
+class Dask(StoringEngine):
     """Passes on a Dask cluster: `DawidSkene(engine=Dask(client, scratch="/shared/x")).fit("days/*.parquet")`.
 
     Parameters
@@ -66,55 +63,17 @@ class Dask:
     """
 
     def __init__(self, client: Any = None, scratch: str | Path | None = None, part_labels: int | None = None) -> None:
-        self.client, self.scratch, self.part_labels = client, scratch, part_labels
+        super().__init__(scratch, part_labels)
+        self.client = client
 
     def __repr__(self) -> str:
         return f"Dask(scratch={None if self.scratch is None else str(self.scratch)!r})"
 
-    def __deepcopy__(self, _: Any) -> Dask:
-        return self  # a client is one
-
-    def read(self, source: Any, **options: Any) -> StoredLabels:
-        """Cut Parquet files by task into parts, on the workers; see `read_labels` for the options."""
-        from crowdwise.labels.crowd_labels import CrowdLabels
-
-        if isinstance(source, StoredLabels):
-            return source
-        folder = make_scratch(self.scratch).absolute()
-        if isinstance(source, CrowdLabels):
-            store = store_labels(source, folder, self.part_labels)
-        else:
-            store = self._cut_files(source, folder, **options)
-        labels = StoredLabels(store, self.make_passes)
-        if self.scratch is None:
-            weakref.finalize(labels, shutil.rmtree, folder, ignore_errors=True)
-        return labels
-
-    def lay_out(self, labels: CrowdLabels, n_states: int | None) -> LabelStore:  # noqa: ARG002
-        """The labels in the parts of a store."""
-        folder = make_scratch(None)
-        store = store_labels(labels, folder, self.part_labels)
-        weakref.finalize(store, shutil.rmtree, folder, ignore_errors=True)
-        return store
-
-    def make_passes(self, layout: LabelStore) -> PartPasses:
-        """Passes over the parts, on the cluster."""
-        return PartPasses(layout, self._run)
-
     # ---- reading ------------------------------------------------------------------------------------------------
 
-    def _cut_files(
-        self,
-        source: Any,
-        folder: Path,
-        *,
-        task: str | None = None,
-        worker: str | None = None,
-        label: str | None = None,
-        classes: Sequence[Any] | None = None,
-        on_duplicate: str = "error",
-        **_: Any,
-    ) -> LabelStore:
+    def _store(self, source: Any, folder: Path, **options: Any) -> LabelStore:
+        task, worker, label = (options.get(role) for role in ROLES)
+        classes, on_duplicate = options.get("classes"), options.get("on_duplicate", "error")
         given = source if isinstance(source, list | tuple) else [source]
         local = expand_paths([each for each in given if "://" not in str(each)])
         paths = [str(Path(each).absolute()) for each in local] + [str(each) for each in given if "://" in str(each)]

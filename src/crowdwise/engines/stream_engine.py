@@ -10,30 +10,25 @@ from __future__ import annotations
 import os
 import queue
 import re
-import shutil
-import tempfile
-import weakref
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.engines.label_store import LabelStore, count_part_labels, finish_store, write_part
-from crowdwise.engines.part_passes import PartPasses, PassJob, add_results, run_part
-from crowdwise.engines.stored_labels import StoredLabels
+from crowdwise.engines.part_passes import PassJob, add_results, run_part
+from crowdwise.engines.storing_engine import StoringEngine
 from crowdwise.kernels.threads import n_threads
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+    from pathlib import Path
 
-    from crowdwise.engines.label_store import Part
+    from crowdwise.engines.label_store import LabelStore, Part
     from crowdwise.engines.protocol import Statistics
-    from crowdwise.labels.crowd_labels import CrowdLabels
 
-__all__ = ["ENGINE", "Stream", "parse_memory", "store_labels"]
+__all__ = ["ENGINE", "Stream", "parse_memory"]
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 LEAST_MEMORY = 2**28  # Python, Arrow and the loops alone take about this
@@ -59,7 +54,7 @@ def parse_memory(given: str | int | None) -> int:
     return size
 
 
-class Stream:
+class Stream(StoringEngine):
     """Passes over labels on the disk: `DawidSkene(engine=Stream(memory="2GB")).fit("big.parquet")`.
 
     Parameters
@@ -78,45 +73,18 @@ class Stream:
     def __init__(
         self, memory: str | int | None = None, scratch: str | Path | None = None, part_labels: int | None = None
     ) -> None:
-        self.memory, self.scratch, self.part_labels = memory, scratch, part_labels
+        super().__init__(scratch, part_labels)
+        self.memory = memory
         self._bytes = parse_memory(memory)
 
     def __repr__(self) -> str:
         return f"Stream(memory={self.memory!r}, scratch={None if self.scratch is None else str(self.scratch)!r})"
 
-    def __deepcopy__(self, _: Any) -> Stream:
-        return self  # nothing of it changes
-
-    def read(self, source: Any, **options: Any) -> StoredLabels:
-        """Sort a file, or files, of labels by task; see `read_labels` for the options. Labels in memory are stored."""
+    def _store(self, source: Any, folder: Path, **options: Any) -> LabelStore:
+        """Files sorted by task."""
         from crowdwise.engines.external_sort import sort_files
-        from crowdwise.labels.crowd_labels import CrowdLabels
 
-        if isinstance(source, StoredLabels):
-            return source
-        folder = make_scratch(self.scratch)
-        if isinstance(source, CrowdLabels):
-            store = store_labels(source, folder, self.part_labels)
-        else:
-            store = sort_files(source, folder, self._bytes, self.part_labels, **options)
-        return self._keep(store, folder)
-
-    def lay_out(self, labels: CrowdLabels, n_states: int | None) -> LabelStore:  # noqa: ARG002
-        """The labels in the parts of a store."""
-        folder = make_scratch(None)
-        store = store_labels(labels, folder, self.part_labels)
-        weakref.finalize(store, shutil.rmtree, folder, ignore_errors=True)
-        return store
-
-    def make_passes(self, layout: LabelStore) -> PartPasses:
-        """Passes over the parts."""
-        return PartPasses(layout, self._run)
-
-    def _keep(self, store: LabelStore, folder: Path) -> StoredLabels:
-        labels = StoredLabels(store, self.make_passes)
-        if self.scratch is None:
-            weakref.finalize(labels, shutil.rmtree, folder, ignore_errors=True)
-        return labels
+        return sort_files(source, folder, self._bytes, self.part_labels, **options)
 
     def _run(self, store: LabelStore, job: PassJob) -> Statistics:
         """A job on all parts, results added in their order."""
@@ -180,42 +148,3 @@ class Stream:
 
 
 ENGINE = Stream()
-
-
-def make_scratch(folder: str | Path | None) -> Path:
-    """The folder named, made where it is not there; or a new one that is the caller's to remove."""
-    try:
-        if folder is None:
-            return Path(tempfile.mkdtemp(prefix="crowdwise-"))
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        return Path(folder)
-    except OSError as error:
-        raise InputError(f"Cannot make the scratch folder {quote(str(folder))}: {error.strerror}.") from error
-
-
-def store_labels(labels: CrowdLabels, folder: Path, part_labels: int | None) -> LabelStore:
-    """Labels that are in memory, as a store."""
-    most = part_labels or count_part_labels(labels.n_workers, labels.n_classes)
-    parts: list[Part] = []
-    first = 0
-    while first < labels.n_tasks:
-        last = int(np.searchsorted(labels.task_ptr, labels.task_ptr[first] + most, "right")) - 1
-        last = min(max(last, first + 1), labels.n_tasks)
-        parts.append(write_part(folder, len(parts), cut_tasks(labels, first, last), first))
-        first = last
-    finish_store(folder, parts, labels.workers, labels.classes, labels.count_answers().astype(np.int64), {})
-    return LabelStore(folder)
-
-
-def cut_tasks(labels: CrowdLabels, first: int, last: int) -> CrowdLabels:
-    """The labels of the tasks from first to before last, with all workers and classes."""
-    start, end = labels.task_ptr[first], labels.task_ptr[last]
-    return type(labels)(
-        labels.task[start:end] - np.int32(first),
-        labels.worker[start:end],
-        labels.label[start:end],
-        labels.task_ptr[first : last + 1] - start,
-        labels.tasks[first:last],
-        labels.workers,
-        labels.classes,
-    )

@@ -85,12 +85,7 @@ class AnswerComparison:
 
 
 def compare_answers(
-    answers: Answers,
-    methods: Iterable[str] | None = None,
-    *,
-    folds: int = 5,
-    truth: Any = None,
-    random_state: int = 0,
+    answers: Answers, methods: Iterable[str] | None = None, *, folds: int = 5, truth: Any = None, random_state: int = 0
 ) -> AnswerComparison:
     """Compare the methods of one kind by how probable they find answers hidden from them, and by a truth if given.
 

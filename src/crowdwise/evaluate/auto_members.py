@@ -50,28 +50,16 @@ VOTES = 20.0  # answers for each class that EBCC's prior of a worker counts as
 
 @dataclass(frozen=True)
 class ShortlistMember:
-    """A method on the shortlist.
+    """A method on the shortlist."""
 
-    Attributes
-    ----------
-    name
-        What the league table calls it.
-    fit
-        Fit it to labels, given what is known, a seed, and whether the labels are very many.
-    uses
-        What it can be told.
-    most_cells, most_classes
-        Labels × classes², and classes, up to which it is worth its cost.
-    fewest_labels
-        From which on it has something to learn its many parameters from.
-    """
-
-    name: str
+    name: str  # what the league table calls it
+    # Fit it to labels, given what is known, a seed, and whether the labels are very many.
     fit: Callable[[CrowdLabels, PriorKnowledge, int, bool], Model]
-    uses: frozenset[str] = frozenset({PRIOR, KNOWN_WORKERS})
+    uses: frozenset[str] = frozenset({PRIOR, KNOWN_WORKERS})  # what it can be told
+    # Labels × classes², and classes, up to which it is worth its cost.
     most_cells: float = np.inf
     most_classes: float = np.inf
-    fewest_labels: int = 0
+    fewest_labels: int = 0  # from which on it has something to learn its many parameters from
 
 
 def fit_ebcc(labels: CrowdLabels, known: PriorKnowledge, seed: int, many: bool) -> Aggregator:

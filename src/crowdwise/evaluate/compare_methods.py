@@ -68,12 +68,7 @@ class _MethodFits:
 
 @accept_seed
 def compare(
-    labels: Any,
-    methods: Iterable[str] | None = None,
-    *,
-    folds: int = 5,
-    truth: Any = None,
-    random_state: int = 0,
+    labels: Any, methods: Iterable[str] | None = None, *, folds: int = 5, truth: Any = None, random_state: int = 0
 ) -> Comparison:
     """Compare methods without a truth, by how well they predict labels hidden from them; and with one, if given.
 

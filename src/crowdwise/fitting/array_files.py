@@ -45,16 +45,10 @@ class _PartByPart(io.BufferedReader):
 
 @dataclass(frozen=True)
 class StoredArrays:
-    """The arrays of an open npz file: shape and type of each by name; `read` gives one.
-
-    Attributes
-    ----------
-    found
-        Shape and type of each array.
-    """
+    """The arrays of an open npz file: shape and type of each by name; `read` gives one."""
 
     archive: zipfile.ZipFile
-    found: dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
+    found: dict[str, tuple[tuple[int, ...], np.dtype[Any]]]  # shape and type of each array
 
     def read(self, name: str) -> np.ndarray[Any, Any]:
         """Read one array, in C order."""

@@ -52,12 +52,7 @@ class Climb(Generic[P]):
 
 
 def climb(
-    starts: Iterable[P],
-    step: Callable[[P], tuple[float, float, P]],
-    *,
-    max_iter: int,
-    tol: float,
-    name: str,
+    starts: Iterable[P], step: Callable[[P], tuple[float, float, P]], *, max_iter: int, tol: float, name: str
 ) -> Climb[P]:
     """Run EM from each start and keep the climb that ends highest.
 

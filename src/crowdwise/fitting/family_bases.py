@@ -33,6 +33,7 @@ __all__ = [
     "ClimbingAggregator",
     "GroupAggregator",
     "MomentAggregator",
+    "RowPriorAggregator",
     "SequenceAggregator",
     "SmoothingAggregator",
     "VoteAggregator",
@@ -99,6 +100,24 @@ class BayesianAggregator(ClimbingAggregator):
 
     family = BAYESIAN
     uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
+
+
+@estimator
+class RowPriorAggregator(BayesianAggregator):
+    """Base of those with a Dirichlet prior of every row of a worker's matrix.
+
+    Parameters
+    ----------
+    right, wrong : float, above 0
+        Pseudo-counts of the Dirichlet prior of every row of every worker, on the diagonal and off it.
+    """
+
+    right: float = 4.0
+    wrong: float = 1.0
+
+    def _check(self) -> None:
+        for name in ("right", "wrong"):
+            check_number(name, getattr(self, name), low=0, above=True)
 
 
 @estimator
@@ -265,6 +284,16 @@ class SequenceAggregator(ClimbingAggregator):
         Share of each class among the first tasks of sequences.
     transition_ : (K, K)
         P(the next truth is l | the truth is k) at [k, l].
+
+    Examples
+    --------
+    >>> from crowdwise.labels import read_labels
+    >>> words = [f"{sentence}_{place}" for sentence in range(3) for place in range(3)]
+    >>> labels = read_labels({
+    ...     "task": [word for word in words for _ in range(3)],
+    ...     "worker": ["ann", "bob", "cy"] * 9,
+    ...     "label": "B B O I I O O O O O O O B B B I I I B B O I I O O O O".split(),
+    ... })
     """
 
     family = STRUCTURE

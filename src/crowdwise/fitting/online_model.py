@@ -8,7 +8,7 @@ import numpy as np
 
 from crowdwise.fitting.online_names import Names
 from crowdwise.fitting.online_state import OnlineState
-from crowdwise.kernels.online_em import chain_labels, log_tables, rescore, set_tables
+from crowdwise.kernels.online_em import chain_labels, log_tables, rescore, set_tables, swap_truth_and_label
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, quote
 
@@ -94,21 +94,20 @@ class OnlineModel(OnlineState):
     @property
     def confusions(self) -> FloatArray:
         """P(worker says l | truth is k), (M, K, K) [worker, truth, label]."""
-        tables = np.exp(self._arrays.log_table[: len(self.workers)]).transpose(0, 2, 1)
+        tables = swap_truth_and_label(np.exp(self._arrays.log_table[: len(self.workers)]))
         shares: FloatArray = tables / tables.sum(axis=2, keepdims=True)
         return shares
 
     def confusion(self, worker: Any) -> FloatArray:
         """P(the worker says l | truth is k), (K, K) [truth, label]."""
-        table = np.exp(self._arrays.log_table[self.workers.find(worker)]).T
+        table = swap_truth_and_label(np.exp(self._arrays.log_table[self.workers.find(worker)]))
         shares: FloatArray = table / table.sum(axis=1, keepdims=True)
         return shares
 
     @property
     def dirichlet_counts(self) -> FloatArray:
         """Answers of each worker, pseudo-counts included, (M, K, K) [worker, truth, label]."""
-        counts: FloatArray = (self._arrays.counts[: len(self.workers)] + self._rule.pseudo).transpose(0, 2, 1)
-        return counts
+        return swap_truth_and_label(self._arrays.counts[: len(self.workers)] + self._rule.pseudo)
 
     @property
     def class_counts(self) -> FloatArray:
@@ -118,7 +117,7 @@ class OnlineModel(OnlineState):
     @property
     def confusion_of_new_worker(self) -> FloatArray:
         """P(label | truth) that a worker starts with, (K, K) [truth, label]."""
-        shares: FloatArray = self._rule.pseudo.T / self._rule.pseudo.sum(axis=0)[:, None]
+        shares: FloatArray = swap_truth_and_label(self._rule.pseudo / self._rule.pseudo.sum(axis=0))
         return shares
 
     @property

@@ -24,6 +24,7 @@ from crowdwise.kernels.online_em import (
     revisit_tasks,
     set_tables,
     start_from_votes,
+    swap_truth_and_label,
 )
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, quote
@@ -200,19 +201,17 @@ class OnlineState:
     def add_task(self, name: Any) -> int:
         """Position of a task, which is new if it was not there."""
         found = self.tasks.place.get(name) if type(name) is str else None
-        if found is None:
-            found = self.tasks.add(name)
-            if found >= self._room.tasks:
-                self._grow(tasks=found + 1)
-        return found
+        return self._add_name("tasks", name) if found is None else found
 
     def add_worker(self, name: Any) -> int:
         """Position of a worker, who is new if they were not there."""
         found = self.workers.place.get(name) if type(name) is str else None
-        if found is None:
-            found = self.workers.add(name)
-            if found >= self._room.workers:
-                self._grow(workers=found + 1)
+        return self._add_name("workers", name) if found is None else found
+
+    def _add_name(self, which: str, name: Any) -> int:
+        found: int = getattr(self, which).add(name)
+        if found >= getattr(self._room, which):
+            self._grow(**{which: found + 1})
         return found
 
     def add_class(self, name: Any) -> int:
@@ -261,7 +260,7 @@ class OnlineState:
             FAMILIES.index(self.family),
             self.mode == "exact",
             self.window,
-            np.ascontiguousarray(pseudo.T),
+            np.ascontiguousarray(swap_truth_and_label(pseudo)),
             self.shares,
             self.revisits,
         )

@@ -76,6 +76,12 @@ def check_count(name: str, value: Any, *, low: int = 1, high: int | None = MOST)
         raise InputError(f"{name} is {quote(value)}; it must be a whole number, {low} or more{end}.")
 
 
+def check_optional_count(name: str, value: Any, *, low: int = 1, high: int | None = MOST) -> None:
+    """The same of a parameter that may be None."""
+    if value is not None:
+        check_count(name, value, low=low, high=high)
+
+
 def check_random_state(value: Any) -> None:
     """Refuse what is no whole number from 0 on; it may be as large as one likes."""
     check_count("random_state", value, low=0, high=None)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["beta_log_density", "dirichlet_divergence", "dirichlet_expected_logs", "uniform_log_prior"]
+__all__ = ["beta_log_density", "dirichlet_divergence", "dirichlet_expected_logs", "dirichlet_mean", "uniform_log_prior"]
 
 
 def beta_log_density(probabilities: FloatArray, smoothing: float) -> float:
@@ -26,6 +26,12 @@ def dirichlet_expected_logs(shape: FloatArray, axis: int = -1) -> FloatArray:
     """E[log p] for p ~ Dirichlet(shape), along an axis."""
     logs: FloatArray = digamma(shape) - digamma(shape.sum(axis=axis, keepdims=True))
     return logs
+
+
+def dirichlet_mean(shape: FloatArray) -> FloatArray:
+    """E[p] for p ~ Dirichlet(shape), along the last axis."""
+    mean: FloatArray = shape / shape.sum(axis=-1, keepdims=True)
+    return mean
 
 
 def dirichlet_divergence(shape: FloatArray, prior: FloatArray | float, axis: int = -1) -> float:

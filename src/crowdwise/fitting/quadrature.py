@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import logsumexp, roots_jacobi
 
-from crowdwise.kernels import NodeSets
+from crowdwise.kernels import NodeSets, table_of_matrices
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
@@ -74,7 +74,7 @@ def class_wise_nodes(right: float, wrong: float, n_classes: int, answers: IntArr
 
 def matrix_nodes(matrices: FloatArray, log_weight: FloatArray, n_workers: int) -> NodeSets:
     """Confusion matrices (nodes, K, K) [node, truth, label], the same for all workers."""
-    table = np.ascontiguousarray(matrices.transpose(2, 1, 0))
+    table = table_of_matrices(matrices)
     no_grid = np.zeros(1, np.int64)
     sizes = np.array([log_weight.size])
     return NodeSets(table, log_weight, _offsets(sizes), np.zeros(n_workers, np.int64), no_grid, no_grid)

@@ -42,18 +42,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ScoreSkills:
-    """Skills of a method that only scores, and what turns its scores into probabilities.
+    """Skills of a method that only scores, and what turns its scores into probabilities."""
 
-    Attributes
-    ----------
-    accuracy : (M,)
-        Of each worker.
-    scale : (M,)
-        What weights of root mean square 1 within a worker's part are multiplied by, so that their square is on average
-        that of the weights by Bayes' rule, (K - 1)/K log(p (K - 1)/(1 - p)) for a coded answer.
-    """
-
-    accuracy: FloatArray
+    accuracy: FloatArray  # (M,): of each worker
+    # (M,): what weights of root mean square 1 within a worker's part are multiplied by, so that their square is on
+    # average that of the weights by Bayes' rule, (K - 1)/K log(p (K - 1)/(1 - p)) for a coded answer.
     scale: FloatArray
 
 

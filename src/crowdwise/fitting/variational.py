@@ -46,18 +46,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class VariationalState:
-    """What a variational step hands to the next.
+    """What a variational step hands to the next."""
 
-    Attributes
-    ----------
-    tasks : (S,)
-        Expected number of tasks in each state of the truth (the K classes, or more).
-    rows : (M, S, K) [worker, state, label]
-        Dirichlet parameters of each worker's rows.
-    """
-
-    tasks: FloatArray
-    rows: FloatArray
+    tasks: FloatArray  # (S,): expected number of tasks in each state of the truth (the K classes, or more)
+    rows: FloatArray  # (M, S, K) [worker, state, label]: Dirichlet parameters of each worker's rows
 
 
 def diagonal_prior(right: float, wrong: float, n_classes: int) -> FloatArray:
@@ -140,12 +132,7 @@ def maximise_evidence_bound(
 
 
 def compute_skill(
-    labels: CrowdLabels,
-    known: PriorKnowledge,
-    posterior: FloatArray,
-    prior: FloatArray,
-    *,
-    calibrated: bool = True,
+    labels: CrowdLabels, known: PriorKnowledge, posterior: FloatArray, prior: FloatArray, *, calibrated: bool = True
 ) -> tuple[FloatArray, Deferred]:
     """Skill (M,) of each worker and its Beta parameters, computed when they are asked for.
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.formats.answer_columns import check_choices
+from crowdwise.formats.json_records import explain_unreadable
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
@@ -29,12 +30,8 @@ def add_content(content: Any, task: Any, worker: Any, found: AnswerCollector, wh
     if not isinstance(content, dict):
         raise InputError(f"{where}: an answer is {quote(content)}, not an object with an entry for each form element.")
     for name, said in content.items():
-        try:
+        with explain_unreadable(f"{where}: the answer to {quote(name)}", said):
             read = _read_element(said)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(
-                f"{where}: the answer to {quote(name)} cannot be read ({error!r}): {quote(said)}."
-            ) from error
         if read is None:
             found.left_out[f"form element {quote(name)}"] += 1
         elif read[1] or read[0] != "labels":

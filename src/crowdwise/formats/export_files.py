@@ -78,24 +78,12 @@ class ExportFile:
 
 @dataclass(frozen=True)
 class ExportFiles:
-    """All files of an export.
+    """All files of an export."""
 
-    Attributes
-    ----------
-    origin
-        What the user gave, for errors.
-    files
-        The files in the order of their paths, or as they were given.
-    is_bundle
-        They come from a folder or an archive.
-    archive
-        The archive itself, where they come from one.
-    """
-
-    origin: str
-    files: tuple[ExportFile, ...]
-    is_bundle: bool = False
-    archive: Blob | None = None
+    origin: str  # what the user gave, for errors
+    files: tuple[ExportFile, ...]  # the files in the order of their paths, or as they were given
+    is_bundle: bool = False  # they come from a folder or an archive
+    archive: Blob | None = None  # the archive itself, where they come from one
 
     @cached_property
     def head(self) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.labels.errors import InputError, quote
@@ -18,12 +19,21 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.byte_source import Blob
 
-__all__ = ["JsonRecords", "format_json", "parse_json_text"]
+__all__ = ["JsonRecords", "explain_unreadable", "format_json", "parse_json_text"]
 
 BLOCK = 1 << 20  # bytes read at a time
 LARGEST_RECORD = 1 << 28  # characters: no record of a labelling tool is as long, and it would have to be held whole
 BLANKS = " \t\r\n"
 NEAR_END = 64  # characters: what is wrong so near the end of the text read so far may only be cut off
+
+
+@contextmanager
+def explain_unreadable(what: str, said: Any) -> Iterator[None]:
+    """Say what of a record could not be read, in place of Python's own error."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{what} cannot be read ({error!r}): {quote(said)}.") from error
 
 
 class _RepeatedNameError(Exception):

@@ -113,11 +113,7 @@ def _optional_list(task: Mapping[str, Any], field: str, where: Callable[[], str]
 
 
 def _read_annotation(
-    annotation: Mapping[str, Any],
-    task: Any,
-    data: Mapping[str, Any],
-    found: AnswerCollector,
-    where: Callable[[], str],
+    annotation: Mapping[str, Any], task: Any, data: Mapping[str, Any], found: AnswerCollector, where: Callable[[], str]
 ) -> None:
     if annotation.get("ground_truth"):
         for each in _answers_of(annotation, data, found, where):

@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.formats.export_format import Format
-from crowdwise.formats.json_records import parse_json_text
+from crowdwise.formats.json_records import explain_unreadable, parse_json_text
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
@@ -81,12 +81,8 @@ def _read_entry(
     value = entry.get("value")
     if value is None:
         return  # a question that was passed over
-    try:
+    with explain_unreadable(f"{where}: the value of {entry['task']}", value):
         answered = _read_value(value)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"{where}: the value of {entry['task']} cannot be read ({error!r}): {quote(value)}."
-        ) from error
     if answered is None:
         found.left_out[f"value of {before}{entry['task']} (shapes that are no rectangles, or a form of its own)"] += 1
         return

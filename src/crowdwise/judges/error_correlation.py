@@ -104,25 +104,14 @@ def _join_judges(correlation: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Drift:
-    """Two versions of one judge on the same tasks.
+    """Two versions of one judge on the same tasks."""
 
-    Attributes
-    ----------
-    earlier, later
-        Names of the judges.
-    n_tasks
-        That both voted on.
-    changed
-        Share of them on which the votes differ.
-    difference
-        Accuracy of the later less that of the earlier, on tasks with an answer of people.
-    """
-
+    # Names of the judges.
     earlier: str
     later: str
-    n_tasks: int
-    changed: float
-    difference: Estimate
+    n_tasks: int  # that both voted on
+    changed: float  # share of them on which the votes differ
+    difference: Estimate  # accuracy of the later less that of the earlier, on tasks with an answer of people
 
 
 def compare_versions(panel: PanelVotes) -> list[Drift]:

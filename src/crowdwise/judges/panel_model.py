@@ -24,16 +24,11 @@ import numpy as np
 from crowdwise.evaluate.auto import Auto
 from crowdwise.evaluate.gold_calibration import FEWEST_GOLD, calibrate_from_gold
 from crowdwise.fitting.em import StillImproving
-from crowdwise.judges.agreement_with_people import (
-    NOTHING,
-    Estimate,
-    estimate_difference,
-    estimate_share,
-    lower_bound_of_share,
-)
+from crowdwise.judges.agreement_with_people import NOTHING, estimate_difference, estimate_share, lower_bound_of_share
 from crowdwise.metrics.calibration import Reliability, bin_predictions, mean_gap
 
 if TYPE_CHECKING:
+    from crowdwise.judges.agreement_with_people import Estimate
     from crowdwise.judges.vote_table import PanelVotes
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray

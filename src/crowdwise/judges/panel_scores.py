@@ -12,15 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crowdwise.judges import prediction_powered as ppi
 from crowdwise.judges.next_tasks import NORMAL
-from crowdwise.judges.prediction_powered import (
-    FEWEST_LABELS,
-    correct_mean,
-    correct_shares,
-    estimate_human_mean,
-    estimate_mean,
-    estimate_system_difference,
-)
 from crowdwise.judges.vote_table import class_values
 
 if TYPE_CHECKING:
@@ -120,7 +113,7 @@ def _score_group(
 ) -> list[PanelScore]:
     columns = score_columns(panel, consensus.posterior)
     labelled = inside & ~np.isnan(next(iter(columns.values()))[0])
-    if labelled.sum() < FEWEST_LABELS:
+    if labelled.sum() < ppi.FEWEST_LABELS:
         return []
     weight = panel.weight[labelled]
     reference, decided = panel.find_reference(), consensus.decision
@@ -130,17 +123,17 @@ def _score_group(
     if sure.any():
         counted, known = (decided[sure], reference[sure], decided[inside]), panel.weight[sure]
         if values is None:
-            corrected = correct_shares(*counted, len(panel.classes), weight=known, random_state=random_state)
+            corrected = ppi.correct_shares(*counted, len(panel.classes), weight=known, random_state=random_state)
         else:
-            corrected = [correct_mean(*counted, values, weight=known, random_state=random_state)]
+            corrected = [ppi.correct_mean(*counted, values, weight=known, random_state=random_state)]
     found = []
     for at, (what, (y, predicted)) in enumerate(columns.items()):
         found.append(
             PanelScore(
                 what,
                 system,
-                estimate_mean(y[labelled], predicted[labelled], predicted[inside], weight, score_span(panel)),
-                estimate_human_mean(y[labelled], weight, score_span(panel)),
+                ppi.estimate_mean(y[labelled], predicted[labelled], predicted[inside], weight, score_span(panel)),
+                ppi.estimate_human_mean(y[labelled], weight, score_span(panel)),
                 None if corrected is None else corrected[at],
                 float(predicted[inside].mean()),
             )
@@ -163,9 +156,9 @@ def compare_systems(panel: PanelVotes, consensus: PanelConsensus) -> list[System
             y, predicted = columns[what]
             known = inside & ~np.isnan(y)
             mine = panel.system[known] == one
-            if min(mine.sum(), (~mine).sum()) < FEWEST_LABELS:
+            if min(mine.sum(), (~mine).sum()) < ppi.FEWEST_LABELS:
                 continue
-            gap = estimate_system_difference(
+            gap = ppi.estimate_system_difference(
                 y[known], predicted[known], predicted[inside],
                 labelled_first=mine, first=panel.system[inside] == one, weight=panel.weight[known],
                 span=score_span(panel),
@@ -190,9 +183,9 @@ def _compare_contestants(
     for at, (one, other) in enumerate(pairs):
         inside = voted & (place.ravel() == at)
         known = inside & ~np.isnan(y)
-        if known.sum() < FEWEST_LABELS or len(found) >= MOST_PAIRS:
+        if known.sum() < ppi.FEWEST_LABELS or len(found) >= MOST_PAIRS:
             continue
-        rate = estimate_mean(y[known], predicted[known], predicted[inside], panel.weight[known])
+        rate = ppi.estimate_mean(y[known], predicted[known], predicted[inside], panel.weight[known])
         found.append(SystemDifference(rows.contestants[one], rows.contestants[other], "win rate", rate, 0.5))
     return found
 
@@ -202,7 +195,7 @@ def unexplained_spread(panel: PanelVotes, consensus: PanelConsensus) -> tuple[st
     found: list[tuple[str, float, Estimate]] = []
     for what, (y, predicted) in score_columns(panel, consensus.posterior).items():
         known = ~np.isnan(y) & (panel.votes.labels_per_task > 0)
-        if known.sum() >= FEWEST_LABELS:
-            score = estimate_mean(y[known], predicted[known], predicted, panel.weight[known], score_span(panel))
+        if known.sum() >= ppi.FEWEST_LABELS:
+            score = ppi.estimate_mean(y[known], predicted[known], predicted, panel.weight[known], score_span(panel))
             found.append((what, (score.high - score.low) / (2 * NORMAL) * float(np.sqrt(known.sum())), score))
     return max(found, key=lambda each: each[1], default=None)

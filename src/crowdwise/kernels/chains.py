@@ -20,17 +20,10 @@ __all__ = ["ChainStatistics", "chain_pass"]
 
 @dataclass(frozen=True)
 class ChainStatistics:
-    """What one pass found.
+    """What one pass found."""
 
-    Attributes
-    ----------
-    log_likelihood
-        Σ over sequences of log Σ over paths of Π start · transitions · evidence.
-    steps : (K + 1, K) [before, after]
-        Expected transitions; the last row counts the classes that sequences begin with.
-    """
-
-    log_likelihood: float
+    log_likelihood: float  # Σ over sequences of log Σ over paths of Π start · transitions · evidence
+    # (K + 1, K) [before, after]: expected transitions; the last row counts the classes that sequences begin with.
     steps: FloatArray
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["outer_sums", "sum_named_class", "worker_answer_sums", "worker_sums"]
+__all__ = ["outer_sums", "outer_sums_with_zeros", "sum_named_class", "worker_answer_sums", "worker_sums"]
 
 
 def worker_sums(labels: CrowdLabels, values: npt.NDArray[Any]) -> FloatArray:
@@ -62,3 +62,8 @@ def outer_sums(left: FloatArray, right: FloatArray, unit: IntArray, n_units: int
 
     add_outer(np.ascontiguousarray(left), np.ascontiguousarray(right), np.asarray(unit, np.int64), found)
     return found
+
+
+def outer_sums_with_zeros(left: FloatArray, right: FloatArray, unit: IntArray, n_units: int) -> FloatArray:
+    """The same, quicker where most entries of `right` are 0."""
+    return np.moveaxis(outer_sums(right, left, unit, n_units), 1, 2).copy()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["FLOOR", "Messages", "NodeSets", "task_messages", "worker_messages"]
+__all__ = ["FLOOR", "Messages", "NodeSets", "table_of_matrices", "task_messages", "worker_messages"]
 
 FLOOR = 1e-100  # of an answer's probability at a node: its product with another still is a number, and its inverse
 NODE_COST = 16  # nodes that cost as much as reading a label does
@@ -64,9 +64,19 @@ class NodeSets(NamedTuple):
     n_dims: int = 1
 
     @property
+    def matrices(self) -> FloatArray:
+        """Confusion matrices at the nodes, (nodes, K, K) [node, truth, label]; coins have none."""
+        return np.transpose(self.table)
+
+    @property
     def are_coins(self) -> bool:
         """Whether nodes are coins."""
         return bool(self.table.shape[0] == 1)
+
+
+def table_of_matrices(matrices: FloatArray) -> FloatArray:
+    """Confusion matrices (nodes, K, K) [node, truth, label] as `NodeSets` has them, (K, K, nodes)."""
+    return np.ascontiguousarray(np.transpose(matrices))
 
 
 class Messages(NamedTuple):

@@ -46,6 +46,7 @@ __all__ = [
     "set_tables",
     "softmax",
     "start_from_votes",
+    "swap_truth_and_label",
 ]
 
 FAMILIES = ("dawid-skene", "one-coin", "confusion-vector", "mean-field")
@@ -53,6 +54,11 @@ SHARE_OF_FIT = 256  # a label one by one costs NumPy as much as so many in a pas
 LEAST = 1e-300
 EXPONENT = -0.6
 SPREAD = 2654435761  # Knuth's multiplier: multiples of it, modulo any number, are spread evenly
+
+
+def swap_truth_and_label(table: FloatArray) -> FloatArray:
+    """A table of the state, […, label, truth], as the rest of the package has it, […, truth, label]; and back."""
+    return np.swapaxes(table, -1, -2)
 
 
 class OnlineArrays(NamedTuple):
@@ -244,14 +250,21 @@ def _update_posterior(state: OnlineArrays, rule: OnlineRule, task: int, newly: b
     return change
 
 
+def count_label(state: OnlineArrays, edge: int) -> bool:
+    """Count a label with its task and worker; whether nothing was known of the task before. Compiled as it is."""
+    task = state.edge_task[edge]
+    newly = state.n_labels[task] == 0 and state.gold[task] < 0
+    state.edge_before[edge] = state.last_edge[task]
+    state.last_edge[task] = edge
+    state.n_labels[task] += 1
+    state.n_answers[state.edge_worker[edge]] += 1
+    return bool(newly)
+
+
 def _add_labels(state: OnlineArrays, rule: OnlineRule, first: int, last: int) -> None:
     for edge in range(first, last):
         task, worker, label = state.edge_task[edge], state.edge_worker[edge], state.edge_label[edge]
-        newly = state.n_labels[task] == 0 and state.gold[task] < 0
-        state.edge_before[edge] = state.last_edge[task]
-        state.last_edge[task] = edge
-        state.n_labels[task] += 1
-        state.n_answers[worker] += 1
+        newly = count_label(state, edge)
         if rule.exact:
             _revisit_task(state, rule, task, rule.window, newly, edge)
             for again in range(edge * rule.revisits, (edge + 1) * rule.revisits):

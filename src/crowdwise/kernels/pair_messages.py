@@ -51,21 +51,11 @@ class PairEdges(NamedTuple):
 
 
 class MessagePass(NamedTuple):
-    """What a pass of belief propagation gives besides messages and beliefs.
+    """What a pass of belief propagation gives besides messages and beliefs."""
 
-    Attributes
-    ----------
-    change
-        Mean distance of a message from the one before.
-    total
-        Σ over items of the logarithm of the sum to which their belief is brought to 1.
-    meeting : (P,)
-        Σ over clusters of the product of a pair's two messages.
-    """
-
-    change: float
-    total: float
-    meeting: FloatArray
+    change: float  # mean distance of a message from the one before
+    total: float  # Σ over items of the logarithm of the sum to which their belief is brought to 1
+    meeting: FloatArray  # (P,): Σ over clusters of the product of a pair's two messages
 
 
 def lay_out_pairs(first: IntArray, second: IntArray, n_items: int) -> PairEdges:
@@ -175,6 +165,14 @@ def _pass_mean_field(edges: PairEdges, weight: FloatArray, log_prior: FloatArray
         belief[item] = weights / weights.sum()
 
 
+def join_cluster(item: int, number: int, cluster: IntArray, size: IntArray, count: IntArray, group: IntArray) -> None:
+    """Put an item into a cluster; one that was empty is one more of the item's group. Compiled as it is."""
+    if size[number] == 0:
+        count[group[item]] += 1
+    size[number] += 1
+    cluster[item] = number
+
+
 def _move_items(edges: PairEdges, weight: FloatArray, cluster: IntArray, group: IntArray, most: IntArray) -> int:
     size = np.bincount(cluster, minlength=edges.n_items)
     there = np.flatnonzero(size)
@@ -203,9 +201,6 @@ def _move_items(edges: PairEdges, weight: FloatArray, cluster: IntArray, group: 
         if size[old] == 0:
             free.append(int(old))
             count[group[item]] -= 1
-        if size[best] == 0:
-            count[group[item]] += 1
-        size[best] += 1
-        cluster[item] = best
+        join_cluster(item, best, cluster, size, count, group)
         moved += 1
     return moved

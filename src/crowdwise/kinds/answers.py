@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from crowdwise.kinds.pair_graph import PairGraph, find_repeated
 from crowdwise.labels.errors import InputError, InputWarning, listing, quote
-from crowdwise.labels.integer_codes import as_mask, check_codes, draw_held_out, duplicate_message
+from crowdwise.labels.held_out_split import HeldOutSplit
+from crowdwise.labels.integer_codes import as_mask, check_codes, duplicate_message
 from crowdwise.labels.sorting import find_repeated_edges, group_by, group_offsets
 from crowdwise.labels.source_location import format_count
 from crowdwise.labels.table_output import native_table
@@ -47,10 +48,11 @@ LARGEST_VALUE = 1e100  # squares of values are summed
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Answers:
+class Answers(HeldOutSplit):
     """Base of the answers of every kind: one row for each answer. Immutable.
 
-    A kind names the columns that hold positions of names, and those that hold what was said.
+    A kind names the columns that hold positions of names, and those that hold what was said. Its class
+    statement has its class attributes: `class Grades(TaskAnswers, kind="ordinal", noun="grade", said=("grade",))`.
 
     Attributes
     ----------
@@ -68,6 +70,11 @@ class Answers:
     worker: IntArray
     workers: pa.Array
     table_kind: TableKind
+
+    def __init_subclass__(cls, **facts: Any) -> None:
+        super().__init_subclass__()
+        for name, fact in facts.items():
+            setattr(cls, name, fact)
 
     @property
     def answer_columns(self) -> tuple[str, ...]:
@@ -104,19 +111,6 @@ class Answers:
             return self
         code = (np.cumsum(active) - 1).astype(self.worker.dtype)
         return replace(self, worker=_lock(code[self.worker]), workers=self.workers.filter(pa.array(active)))
-
-    def split(self, held_out: float = 0.2, *, random_state: int = 0) -> tuple[Self, Self]:
-        """Answers to fit and answers held out, at random: each part keeps all names.
-
-        Parameters
-        ----------
-        held_out
-            Share of the answers to hold out, in (0, 1).
-        random_state
-            Same number, same split.
-        """
-        out = draw_held_out(self.n_answers, held_out, random_state)
-        return self.keep(~out), self.keep(out)
 
     def to_table(self) -> Any:
         """Give the answers as a table of the kind that came in, with the columns by which they are read."""
@@ -343,11 +337,7 @@ class PairAnswers(Answers):
         raise NotImplementedError
 
     def _checked(
-        self,
-        on_duplicate: Duplicates,
-        place: Callable[[int], str] | None = None,
-        *,
-        task: IntArray | None = None,
+        self, on_duplicate: Duplicates, place: Callable[[int], str] | None = None, *, task: IntArray | None = None
     ) -> Self:
         """The same, if no item is paired with itself, with repeated answers refused or left out.
 
@@ -397,7 +387,7 @@ def warn_of_groups(sizes: IntArray, apart: str, remedy: str) -> None:
             f"The items fall into {sizes.size:,} groups {apart} (the largest has {int(sizes.max()):,} of "
             f"{int(sizes.sum()):,} items): {remedy}",
             InputWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

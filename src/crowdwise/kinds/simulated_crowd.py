@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["CrowdSizes", "Range", "SimulatedCrowd", "add_crowd_parameters", "given_truth"]
+__all__ = ["CrowdSizes", "Range", "SimulatedCrowd", "add_crowd_parameters"]
 
 Range: TypeAlias = tuple[float, float]  # the smallest and the largest
 Answered = TypeVar("Answered")
@@ -55,7 +55,7 @@ class SimulatedCrowd(Generic[Answered]):
 
 @dataclass(frozen=True, kw_only=True)
 class CrowdSizes:
-    """Sizes of a crowd, 0 where it has no such size, and the generator that all its draws come from."""
+    """Sizes of a crowd, 0 where it has no such size; the generator that all its draws come from; a truth if given."""
 
     generator: np.random.Generator
     n_workers: int
@@ -63,6 +63,12 @@ class CrowdSizes:
     n_items: int = 0
     answers_per_task: int = 0
     answers_per_worker: int = 0
+    lists_per_worker: int = 0
+    truth: FloatArray | None = None
+
+    def truth_or(self, drawn: FloatArray) -> FloatArray:
+        """The truth that the user gave, or else the one that was drawn."""
+        return drawn if self.truth is None else self.truth
 
     def assign(self) -> tuple[IntArray, IntArray]:
         """Task and worker of each answer: for each task, different workers drawn at random."""
@@ -77,11 +83,12 @@ class CrowdSizes:
 
 
 def add_crowd_parameters(
-    **sizes: int,
+    truth: str | None = None, /, **sizes: int
 ) -> Callable[[Callable[Concatenate[CrowdSizes, Own], Made]], Callable[..., Made]]:
     """Give a simulator the parameters of `CrowdSizes` with these defaults, the first two by position, and a seed.
 
-    The function decorated takes a `CrowdSizes` in their place.
+    The function decorated takes a `CrowdSizes` in their place. `truth` names a parameter for a truth that is not to be
+    drawn: a number for each of what the first size counts.
 
     >>> @add_crowd_parameters(n_tasks=10, n_workers=2, answers_per_task=1)
     ... def guess(sizes: CrowdSizes, *, last: int = 6) -> int:
@@ -95,9 +102,11 @@ def add_crowd_parameters(
         for kind, (name, default) in zip(kinds, (sizes | {"random_state": 0}).items(), strict=False)
     ]
 
+    known = [] if truth is None else [Parameter(truth, Parameter.KEYWORD_ONLY, default=None, annotation="Any")]
+
     def decorate(simulate: Callable[Concatenate[CrowdSizes, Own], Made]) -> Callable[..., Made]:
         own = inspect.signature(simulate)
-        parameters = [*shared[:-1], *list(own.parameters.values())[1:], shared[-1]]
+        parameters = [*shared[:-1], *list(own.parameters.values())[1:], *known, shared[-1]]
         signature = own.replace(parameters=sorted(parameters, key=lambda each: each.kind))
 
         @wraps(simulate)
@@ -109,7 +118,10 @@ def add_crowd_parameters(
                 check_count(name, size)
             check_random_state(bound.arguments["random_state"])
             generator = np.random.default_rng(bound.arguments.pop("random_state"))
-            return simulate(CrowdSizes(generator=generator, **asked), **bound.kwargs)  # type: ignore[call-arg]
+            given = None if truth is None else bound.arguments.pop(truth)
+            values = None if given is None else _check_truth(given, next(iter(asked.values())), str(truth))
+            crowd = CrowdSizes(generator=generator, truth=values, **asked)
+            return simulate(crowd, **bound.kwargs)  # type: ignore[call-arg]
 
         simulate_with_sizes.__signature__ = signature  # type: ignore[attr-defined]
         return simulate_with_sizes
@@ -117,7 +129,7 @@ def add_crowd_parameters(
     return decorate
 
 
-def given_truth(truth: Any, size: int, name: str) -> FloatArray:
+def _check_truth(truth: Any, size: int, name: str) -> FloatArray:
     """The truth (size,) as numbers, refusing another number of them and what is not finite."""
     values = np.asarray(truth, np.float64)
     if values.shape != (size,) or not np.isfinite(values).all():

@@ -106,32 +106,15 @@ SYNONYMS: dict[str, tuple[tuple[str, ...], ...]] = {
 
 @dataclass(frozen=True)
 class Columns:
-    """A table that gives its columns one by one, so that each can be encoded and let go.
+    """A table that gives its columns one by one, so that each can be encoded and let go."""
 
-    Attributes
-    ----------
-    names
-        Column names as they stand in the source.
-    column
-        Reads one column by name.
-    kind
-        The kind of table results should go out in.
-    place
-        Names a row in an error.
-    text
-        The source is text: names that are all plain integers are meant as integers.
-    index
-        Row names outside the columns (a pandas index that says something), if any.
-    batches
-        Reads several columns together, batch after batch, so that a file is never in memory whole.
-    """
-
-    names: list[str]
-    column: Callable[[str], pa.ChunkedArray]
-    kind: TableKind = "pyarrow"
-    place: Place = field(default_factory=Place)
-    text: bool = False
-    index: pa.ChunkedArray | None = None
+    names: list[str]  # column names as they stand in the source
+    column: Callable[[str], pa.ChunkedArray]  # reads one column by name
+    kind: TableKind = "pyarrow"  # the kind of table results should go out in
+    place: Place = field(default_factory=Place)  # names a row in an error
+    text: bool = False  # the source is text: names that are all plain integers are meant as integers
+    index: pa.ChunkedArray | None = None  # row names outside the columns (a pandas index that says something), if any
+    # Reads several columns together, batch after batch, so that a file is never in memory whole.
     batches: Callable[[list[str]], Iterator[list[pa.Array]]] | None = None
 
     def read_whole_columns(self, names: list[str]) -> dict[str, pa.ChunkedArray]:

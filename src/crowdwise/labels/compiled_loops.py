@@ -166,13 +166,7 @@ def _same(texts: Numbers, first: Any, data: Numbers, second: Any, length: Any) -
 
 @njit(cache=True, nogil=True)
 def intern_texts(
-    offsets: Numbers,
-    data: Numbers,
-    slots: Numbers,
-    starts: Numbers,
-    texts: Numbers,
-    count: int,
-    codes: Numbers,
+    offsets: Numbers, data: Numbers, slots: Numbers, starts: Numbers, texts: Numbers, count: int, codes: Numbers
 ) -> int:
     """Write the number of each text, new ones to the table; how many texts there are."""
     # Hashes first: the look-ups that follow do not wait for them, and so overlap in memory.

@@ -10,15 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.labels.errors import InputError, is_one_of, listing, quote
+from crowdwise.labels.held_out_split import HeldOutSplit
 from crowdwise.labels.integer_codes import (
     as_mask,
     check_codes,
-    draw_held_out,
     duplicate_message,
     map_to_selected_names,
     smallest_int,
 )
-from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.sorting import find_repeated_edges, group_by, group_offsets, sort_by_task
 from crowdwise.labels.types import TableKind
 from crowdwise.labels.vocabulary import as_vocabulary, positions, union
@@ -44,7 +43,7 @@ class WorkerOrder(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CrowdLabels:
+class CrowdLabels(HeldOutSplit):
     """Labels by many workers on many tasks: one edge for each answer, sorted by task. Immutable.
 
     Make one with `read_labels`, `CrowdLabels.from_arrays`, `from_dense` or `from_codes`.
@@ -370,20 +369,6 @@ class CrowdLabels:
         from crowdwise.labels.sklearn_rows import as_rows
 
         return as_rows(self, tasks)
-
-    @accept_seed
-    def split(self, held_out: float = 0.2, *, random_state: int = 0) -> tuple[CrowdLabels, CrowdLabels]:
-        """Labels to fit and labels held out, at random: each part keeps all names.
-
-        Parameters
-        ----------
-        held_out
-            Share of the labels to hold out, in (0, 1).
-        random_state
-            Same seed, same split.
-        """
-        out = draw_held_out(self.n_labels, held_out, random_state)
-        return self.keep(~out), self.keep(out)
 
     @classmethod
     def concat(cls, parts: Iterable[CrowdLabels], *, on_duplicate: Duplicates = "error") -> CrowdLabels:

@@ -122,12 +122,7 @@ class ColumnEncoder:
 
 
 def encode(
-    column: pa.ChunkedArray,
-    what: str,
-    *,
-    name: str | None = None,
-    place: Place | None = None,
-    text: bool = False,
+    column: pa.ChunkedArray, what: str, *, name: str | None = None, place: Place | None = None, text: bool = False
 ) -> Encoded:
     """Encode one column that is in memory; see `ColumnEncoder`."""
     return ColumnEncoder(what, name, place, text=text).take(column)

@@ -73,6 +73,7 @@ class AnswerLearner(TrainedModel, KindModel[A]):
     --------
     >>> import numpy as np
     >>> import crowdwise as cw
+    >>> from crowdwise import kinds
     """
 
     family = OTHER_KINDS

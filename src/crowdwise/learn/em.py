@@ -38,7 +38,7 @@ from torch import nn
 
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import ALTERNATION
-from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
+from crowdwise.fitting.parameter_checks import check_choice, check_number, check_optional_count
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.learn.base import Learner
 from crowdwise.learn.batches import Crowd
@@ -217,8 +217,7 @@ class GeneralizedEm(Learner):
     classifier: Any = None
 
     def _check(self) -> None:
-        if self.steps is not None:
-            check_count("steps", self.steps)
+        check_optional_count("steps", self.steps)
         check_number("smoothing", self.smoothing, low=0, above=True)
         check_choice("start", self.start, STARTS)
         if self.classifier is None:

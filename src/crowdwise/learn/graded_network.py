@@ -208,12 +208,6 @@ class GradedNetwork(AnswerLearner[Grades], NetworkScores):
     Fails with: grades that mix several qualities; most workers guess or turn the scale round
     Paper: Samejima 1969, Psychometrika; McCullagh 1980, JRSS B
 
-    Parameters
-    ----------
-    spread : float, above 0
-        Standard deviation of the workers' slopes about that of the crowd; that of their middle intercepts is twice as
-        large, that of the logarithms of the gaps between intercepts half as large.
-
     Notes
     -----
     When it fails: scores and slopes may both change sign, which explains the answers as well. Scores are those by which
@@ -221,11 +215,8 @@ class GradedNetwork(AnswerLearner[Grades], NetworkScores):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import crowdwise as cw
-    >>> from crowdwise.kinds import simulate_grades
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
-    >>> crowd = simulate_grades(200, 10, scores=X @ [0.8, -0.6], random_state=0)
+    >>> crowd = kinds.simulate_grades(200, 10, scores=X @ [0.8, -0.6], random_state=0)
     >>> model = cw.GradedNetwork(network="linear", epochs=30, learning_rate=0.02).fit(X, crowd.answers)
     >>> model.score(X, crowd.grade) > -0.5
     True

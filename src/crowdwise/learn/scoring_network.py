@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from crowdwise.kinds.comparisons.likelihood import Curvature
     from crowdwise.labels.types import FloatArray, IntArray
     from crowdwise.learn.answer_batches import AnswerBatch, AnswerRows
     from crowdwise.learn.batches import NetworkOutput
@@ -174,11 +175,8 @@ class ScoringNetwork(AnswerLearner[Comparisons], CentredScores):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import crowdwise as cw
-    >>> from crowdwise.kinds import simulate_comparisons
     >>> X = np.random.default_rng(0).normal(size=(30, 2))
-    >>> crowd = simulate_comparisons(30, answers_per_worker=50, scores=X @ [2.0, -1.0], random_state=0)
+    >>> crowd = kinds.simulate_comparisons(30, answers_per_worker=50, scores=X @ [2.0, -1.0], random_state=0)
     >>> model = cw.ScoringNetwork(network="linear", epochs=30, learning_rate=0.02).fit(X, crowd.answers)
     >>> model.score(X, crowd.score) > 0.9
     True
@@ -212,14 +210,14 @@ class ScoringNetwork(AnswerLearner[Comparisons], CentredScores):
         quality = _values(objective.quality, np.full(n_workers, np.inf))
         tie = -np.inf if objective.tie is None else float(objective.tie.detach())
         difference = score[answers.left] - score[answers.right]
-        found = differentiate(answers.outcome, slope[answers.worker] * difference + bias[answers.worker],
-                              quality[answers.worker], tie)  # fmt: skip
+        log_odds = slope[answers.worker] * difference + bias[answers.worker]
+        expected = differentiate(answers.outcome, log_odds, quality[answers.worker], tie).expected
         graph = answers.graph
         item, pair = last_layer_variances(
             self.network_,
             seen,
             np.stack([answers.left, answers.right], axis=1),
-            found.xx * slope[answers.worker] ** 2,
+            expected.xx * slope[answers.worker] ** 2,
             centre=np.flatnonzero(asked),
             pairs=np.stack([graph.first, graph.second], axis=1),
         )
@@ -230,7 +228,7 @@ class ScoringNetwork(AnswerLearner[Comparisons], CentredScores):
             "worker_slope": slope,
             "worker_bias": bias,
             "worker_quality": expit(quality),
-            **_worker_variances(answers, difference, found, objective),
+            **_worker_variances(answers, difference, expected, objective),
             "tie": np.array([np.exp(tie)]),
             "spread": np.array([max(float(score[asked].std()), TINY)]),
             "centre": np.array([centre]),
@@ -288,7 +286,7 @@ def _values(parameter: Tensor | None, otherwise: FloatArray) -> FloatArray:
 
 
 def _worker_variances(
-    answers: Comparisons, difference: FloatArray, found: Any, objective: ScoringObjective
+    answers: Comparisons, difference: FloatArray, expected: Curvature, objective: ScoringObjective
 ) -> dict[str, FloatArray]:
     """Variances (M,) of slopes, biases and qualities, each worker's together, by Laplace's approximation."""
     parts: dict[str, tuple[IntArray | FloatArray, float]] = {}
@@ -305,7 +303,7 @@ def _worker_variances(
         information[:, i, i] += parts[first][1]
         for j, second in enumerate(names):
             number = (first == "quality") + (second == "quality")
-            each = (found.xx, found.xq, found.qq)[number] * parts[first][0] * parts[second][0]
+            each = (expected.xx, expected.xq, expected.qq)[number] * parts[first][0] * parts[second][0]
             information[:, i, j] += np.bincount(answers.worker, each, answers.n_workers)
     nothing: Any = np.zeros(answers.n_workers)
     own = dict.fromkeys(("slope", "bias", "quality"), nothing)

@@ -139,11 +139,8 @@ class SimilarityNetwork(AnswerLearner[Similarities], NumberedOutputs):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import crowdwise as cw
-    >>> from crowdwise.kinds import simulate_similarities
     >>> X = np.random.default_rng(0).normal(size=(60, 3))
-    >>> crowd = simulate_similarities(cluster=X.argmax(axis=1), share=0.5, random_state=0)
+    >>> crowd = kinds.simulate_similarities(cluster=X.argmax(axis=1), share=0.5, random_state=0)
     >>> model = cw.SimilarityNetwork(n_clusters=3, network="linear", epochs=30, learning_rate=0.05)
     >>> model.fit(X, crowd.answers).score(X, crowd.cluster) > 0.8
     True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
+from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number, check_optional_count
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.learn.augmentation import AUGMENTATIONS
 from crowdwise.learn.torch_settings import find_device
@@ -24,8 +24,7 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 
 def check_training_parameters(learner: TrainedModel) -> None:
     """Refuse parameters that are out of range, of another type, or ask for a device that is not there."""
-    if learner.epochs is not None:
-        check_count("epochs", learner.epochs)
+    check_optional_count("epochs", learner.epochs)
     check_count("batch_size", learner.batch_size, high=2**31 - 1)
     check_number("learning_rate", learner.learning_rate, low=0, above=True)
     if learner.worker_learning_rate is not None:

@@ -76,12 +76,7 @@ def write_report(
 
 
 def make_report(
-    audit: Audit,
-    *,
-    truth: Any = None,
-    league: Comparison | None = None,
-    title: str | None = None,
-    items: Any = None,
+    audit: Audit, *, truth: Any = None, league: Comparison | None = None, title: str | None = None, items: Any = None
 ) -> str:
     """The page as text; parameters as for `write_report`."""
     portrait = AuditView(audit)

@@ -8,23 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from crowdwise.reproduction import verdicts
 from crowdwise.reproduction.figures import draw_figures, error_bar_half_width, format_axis_value
 from crowdwise.reproduction.markdown import escape_markdown, markdown_table
 from crowdwise.reproduction.published_order import compare_orders
 from crowdwise.reproduction.setup_section import setup_section
-from crowdwise.reproduction.verdicts import (
-    BETTER,
-    DIFFERS,
-    FAILS,
-    FAR,
-    HOLDS,
-    NOT_RUN,
-    REPRODUCED,
-    WORSE,
-    Cell,
-    compute_cells,
-    judge_claims,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,8 +24,15 @@ if TYPE_CHECKING:
 __all__ = ["MARKS", "TableReport", "format_cell", "format_duration", "make_report", "summarise_verdicts"]
 
 Row = dict[str, Any]
-MARKS = {REPRODUCED: "✓", BETTER: "▲", WORSE: "▼", DIFFERS: "≠", NOT_RUN: "", "": ""}
-MISSED = {WORSE: "worse than published", DIFFERS: "differs from what was published"}
+MARKS = {
+    verdicts.REPRODUCED: "✓",
+    verdicts.BETTER: "▲",
+    verdicts.WORSE: "▼",
+    verdicts.DIFFERS: "≠",
+    verdicts.NOT_RUN: "",
+    "": "",
+}
+MISSED = {verdicts.WORSE: "worse than published", verdicts.DIFFERS: "differs from what was published"}
 MOST_FIGURES = 8  # of a claim that are told
 SPREADS = {"sd": "the standard deviation over seeds", "99 %": "half the 99 % interval of the mean over seeds"}
 
@@ -49,7 +44,7 @@ class TableReport:
     table: Table
     rows: list[Row]
     failed: list[Row]  # of runs that ended in an error
-    cells: list[Cell]
+    cells: list[verdicts.Cell]
     claims: list[ClaimVerdict]
     order: OrderComparison
 
@@ -57,7 +52,7 @@ class TableReport:
     def tally(self) -> Counter[str]:
         """How many of the published numbers have each verdict."""
         ours = {_cell_key(cell): cell.verdict for cell in self.cells}
-        return Counter(ours.get(_cell_key(each), NOT_RUN) for each in self.table.published)
+        return Counter(ours.get(_cell_key(each), verdicts.NOT_RUN) for each in self.table.published)
 
     @property
     def claim_tally(self) -> Counter[str]:
@@ -102,7 +97,7 @@ class TableReport:
     def _results_section(self) -> list[str]:
         table = self.table
         parts = ["## Results", _verdict_legend(table)]
-        found: dict[tuple[Any, ...], Cell | Published] = {_cell_key(each): each for each in table.published}
+        found: dict[tuple[Any, ...], verdicts.Cell | Published] = {_cell_key(each): each for each in table.published}
         found |= {_cell_key(cell): cell for cell in self.cells}
         axis = table.axis
         for name, measure in table.measures.items():
@@ -138,11 +133,13 @@ class TableReport:
 
 def make_report(table: Table, rows: list[Row], failed: Sequence[Row] = ()) -> TableReport:
     """What the runs of a table come to."""
-    found = compute_cells(table, rows)
-    return TableReport(table, rows, list(failed), found, judge_claims(table, found), compare_orders(table, found))
+    found = verdicts.compute_cells(table, rows)
+    return TableReport(
+        table, rows, list(failed), found, verdicts.judge_claims(table, found), compare_orders(table, found)
+    )
 
 
-def _cell_key(each: Cell | Published) -> tuple[Any, ...]:
+def _cell_key(each: verdicts.Cell | Published) -> tuple[Any, ...]:
     return (each.setting, each.x, each.method, each.measure)
 
 
@@ -163,28 +160,28 @@ def summarise_verdicts(report: TableReport) -> str:
     told, claims = report.tally, report.claim_tally
     parts = []
     if told:
-        every = (REPRODUCED, BETTER, WORSE, DIFFERS, NOT_RUN)
+        every = (verdicts.REPRODUCED, verdicts.BETTER, verdicts.WORSE, verdicts.DIFFERS, verdicts.NOT_RUN)
         named = ", ".join(f"{told[each]} {each}" for each in every if told[each])
         parts.append(f"Published numbers: {named}.")
     if report.order.pairs:
         parts.append(f"Pairs of methods in the published order: {report.order.kept} of {report.order.pairs}.")
     if claims:
-        one = {HOLDS: "holds", FAILS: "does not hold", NOT_RUN: "not run"}
-        many = {HOLDS: "hold", FAILS: "do not hold", NOT_RUN: "not run"}
+        one = {verdicts.HOLDS: "holds", verdicts.FAILS: "does not hold", verdicts.NOT_RUN: "not run"}
+        many = {verdicts.HOLDS: "hold", verdicts.FAILS: "do not hold", verdicts.NOT_RUN: "not run"}
         named = ", ".join(f"{n} {(one if n == 1 else many)[each]}" for each in one if (n := claims[each]))
         parts.append(f"Claims: {named}.")
     return " ".join(parts) or "Nothing was published to compare with."
 
 
-def format_cell(cell: Cell | Published | None, table: Table, *, mark: bool = True) -> str:
+def format_cell(cell: verdicts.Cell | Published | None, table: Table, *, mark: bool = True) -> str:
     """Ours ± its spread, what was published in brackets, and the mark of the verdict."""
     if cell is None:
         return "–"
     digits = table.measures[cell.measure].digits
-    published = cell.published if isinstance(cell, Cell) else cell
+    published = cell.published if isinstance(cell, verdicts.Cell) else cell
     told = "" if published is None else f" ({_format_spread(published.value, published.deviation, digits)})"
-    if not isinstance(cell, Cell) or not cell.values:
-        return f"{NOT_RUN}{told}"
+    if not isinstance(cell, verdicts.Cell) or not cell.values:
+        return f"{verdicts.NOT_RUN}{told}"
     ours = _format_spread(cell.mean, error_bar_half_width(cell, table.interval), digits)
     return f"{ours}{told} {MARKS[cell.verdict]}".rstrip() if mark else f"{ours}{told}"
 
@@ -198,7 +195,7 @@ def _measure_table(
     measure: str,
     keys: Sequence[tuple[str, X | None]],
     headings: Sequence[str],
-    found: dict[tuple[Any, ...], Cell | Published],
+    found: dict[tuple[Any, ...], verdicts.Cell | Published],
 ) -> str:
     """Methods down, settings or values of the axis across; a method that has none of them is left out."""
     rows = []
@@ -212,7 +209,9 @@ def _measure_table(
 def _misses_at_the_top(order: OrderComparison, claims: list[ClaimVerdict]) -> list[str]:
     """Where the order of the methods is not the paper's, and what it says that does not hold, before any number."""
     lines = [f"- Not in the published order: {escape_markdown(each)}." for each in order.turned]
-    lines += [f"- Does not hold: “{escape_markdown(each.claim.says)}”." for each in claims if each.verdict == FAILS]
+    lines += [
+        f"- Does not hold: “{escape_markdown(each.claim.says)}”." for each in claims if each.verdict == verdicts.FAILS
+    ]
     return ["\n".join(lines)] if lines else []
 
 
@@ -220,13 +219,15 @@ def _verdict_legend(table: Table) -> str:
     spread = f"Mean ± {SPREADS[table.interval]}"
     if not table.published:
         return f"{spread}."
-    points = ", ".join(dict.fromkeys(f"{FAR * table.measures[each.measure].times:g}" for each in table.published))
+    points = ", ".join(
+        dict.fromkeys(f"{verdicts.FAR * table.measures[each.measure].times:g}" for each in table.published)
+    )
     own = ", ".join(escape_markdown(method.name) for method in table.methods if method.proposed)
     words = [
-        f"{MARKS[REPRODUCED]} reproduced (within the tolerance below, or two published standard deviations)",
-        f"{MARKS[BETTER]} better than published, said only of the paper's own methods ({own or 'none'})",
-        f"{MARKS[WORSE]} worse",
-        f"{MARKS[DIFFERS]} differs: a baseline that is better than published, or worse by more than {points}",
+        f"{MARKS[verdicts.REPRODUCED]} reproduced (within the tolerance below, or two published standard deviations)",
+        f"{MARKS[verdicts.BETTER]} better than published, said only of the paper's own methods ({own or 'none'})",
+        f"{MARKS[verdicts.WORSE]} worse",
+        f"{MARKS[verdicts.DIFFERS]} differs: a baseline that is better than published, or worse by more than {points}",
         "on a page with a baseline off by more than that, any better number, for the set-up is then not the paper's",
     ]
     tolerances = {each.measure: each.tolerance for each in table.published}
@@ -245,23 +246,27 @@ def _claims_section(claims: list[ClaimVerdict]) -> list[str]:
     rows = []
     for each in claims:
         said = escape_markdown(each.claim.says)
-        tried = f"<br>{escape_markdown(each.claim.note)}" if each.claim.note and each.verdict == FAILS else ""
+        tried = f"<br>{escape_markdown(each.claim.note)}" if each.claim.note and each.verdict == verdicts.FAILS else ""
         rows.append(
-            [said, f"**{each.verdict}**" if each.verdict == FAILS else each.verdict, _list_claim_evidence(each) + tried]
+            [
+                said,
+                f"**{each.verdict}**" if each.verdict == verdicts.FAILS else each.verdict,
+                _list_claim_evidence(each) + tried,
+            ]
         )
     return ["## What the paper says", markdown_table(["claim", "verdict", "figures"], rows)]
 
 
 def _list_claim_evidence(judged: ClaimVerdict) -> str:
     """Those that tell against the claim first; of many, only the first few."""
-    against = [each for each in judged.figures if each.endswith(f"({FAILS})")]
+    against = [each for each in judged.figures if each.endswith(f"({verdicts.FAILS})")]
     order = [*against, *(each for each in judged.figures if each not in against)]
     told = order[: max(MOST_FIGURES, len(against))]
     more = f"; and {len(order) - len(told)} more" if len(order) > len(told) else ""
     return "; ".join(map(escape_markdown, told)) + more
 
 
-def _notes_section(table: Table, found: list[Cell]) -> list[str]:
+def _notes_section(table: Table, found: list[verdicts.Cell]) -> list[str]:
     """Why cells differ and what was tried; cells that miss and of which nothing is said are named as well."""
     lines = [f"- {_note_subject(table, note)}{escape_markdown(note.text)}" for note in table.notes]
     lines += [
@@ -279,7 +284,7 @@ def _note_subject(table: Table, note: Note) -> str:
     return f"{escape_markdown(named)}: " if named else ""
 
 
-def _describe_cell(table: Table, cell: Cell) -> str:
+def _describe_cell(table: Table, cell: verdicts.Cell) -> str:
     said = [cell.setting, *([] if cell.x is None else [format_axis_value(cell.x)]), cell.method]
     return ", ".join([*said, table.measures[cell.measure].title])
 

@@ -14,16 +14,9 @@ from rich.text import Text
 
 from crowdwise.cli import console_tables, fitted_model_output, kind_output, output_files
 from crowdwise.cli.answer_files import KindAnswers, read_labels_or_answers
-from crowdwise.cli.fitted_model_output import (
-    FittedResult,
-    expected_wrong_facts,
-    note_missing_structure,
-    note_names_escaped_in_csv,
-    note_unfinished_fit,
-    read_scoring_truth,
-)
 from crowdwise.cli.label_files import LabelFiles, announce_compilation, read_files, read_task_items, split_names
 from crowdwise.cli.options import ColumnOptions, ConsensusOptions, Json, Labels, build_option_arguments, make_option
+from crowdwise.cli.standard_input import refuse_two_inputs
 from crowdwise.cli.stored_labels import STORING_ENGINES, StoreOptions, aggregate_stored
 from crowdwise.cli.terminal_names import escape_unprintable, quote_command
 from crowdwise.cli.write_back import find_written_format, write_consensus_back
@@ -83,7 +76,7 @@ class AggregateOptions(ConsensusOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(FittedResult):
+class Result(fitted_model_output.FittedResult):
     """What `aggregate` found; `n_gold` tasks had a gold answer to learn from."""
 
     files: LabelFiles
@@ -99,7 +92,7 @@ class Result(FittedResult):
             "converged": bool(self.model.converged_),
             "seconds": round(self.seconds, 6),
             **({"league": self.league} if self.league else {}),
-            **expected_wrong_facts(self.model),
+            **fitted_model_output.expected_wrong_facts(self.model),
             **self.scores,
         }
 
@@ -126,23 +119,17 @@ def aggregate(
 
     if out == "-" and json:
         raise typer.BadParameter("--out - and --json both want standard output; choose one")
-    if [*labels, options.truth, options.gold, options.sequences, options.graph, options.items].count("-") > 1:
-        raise typer.BadParameter("only one of LABELS and the files of options can be standard input (-)")
     given = [*labels, options.truth, options.gold, options.sequences, options.graph, options.items]
+    refuse_two_inputs(given, "LABELS and the files of options")
     results = ("consensus.csv", "workers.csv")
     place = None if out is None or out == "-" else output_files.check_results(out, results, given)
-    if options.write_dpo == "-":
-        raise typer.BadParameter("--write-dpo needs the name of a file")
-    if options.write_dpo is not None:
-        output_files.check_file(options.write_dpo, "--write-dpo", given)
-        if place is not None:
-            output_files.refuse_name_of_result(options.write_dpo, "--write-dpo", place, (*results, "model"))
-    if options.write_back == "-":
-        raise typer.BadParameter("--write-back needs the name of a file")
-    if options.write_back is not None:
-        output_files.check_file(options.write_back, "--write-back", given)
-        if place is not None:
-            output_files.refuse_name_of_result(options.write_back, "--write-back", place, (*results, "model"))
+    for option, file in (("--write-dpo", options.write_dpo), ("--write-back", options.write_back)):
+        if file == "-":
+            raise typer.BadParameter(f"{option} needs the name of a file")
+        if file is not None:
+            output_files.check_file(file, option, given)
+            if place is not None:
+                output_files.refuse_name_of_result(file, option, place, (*results, "model"))
     files = LabelFiles(labels, columns)
     if options.engine in STORING_ENGINES:
         if out == "-":
@@ -200,22 +187,24 @@ def fit_and_score(
         known_answers = files.find_gold(model)
     gold = None if known_answers is None else read_truth(known_answers)
     labels, added = _add_gold_classes(gold, labels, model)
-    codes, notes = (None, []) if options.truth is None else read_scoring_truth(options.truth, labels, files)
+    codes, notes = (
+        (None, []) if options.truth is None else fitted_model_output.read_scoring_truth(options.truth, labels, files)
+    )
     known = _prior_knowledge(options, labels) | ({} if gold is None else {"gold": gold})
     notes += added
     if codes is not None and gold is not None:
         codes, more = _leave_out_gold(codes, gold, labels)
         notes += more
     given = [name for name in ("sequences", "graph") if getattr(options, name) is not None]
-    notes += note_missing_structure([options.method], "--{}", given)
+    notes += fitted_model_output.note_missing_structure([options.method], "--{}", given)
     started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StillImproving)  # said as a note
         model.fit(labels, **known)
     seconds = time.perf_counter() - started
     consensus, workers = model.consensus(), model.workers()
-    notes += note_unfinished_fit(model)
-    notes += note_names_escaped_in_csv(consensus, workers)
+    notes += fitted_model_output.note_unfinished_fit(model)
+    notes += fitted_model_output.note_names_escaped_in_csv(consensus, workers)
     return Result(
         files=files,
         options=options,

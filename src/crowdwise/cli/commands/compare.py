@@ -14,6 +14,7 @@ from crowdwise.cli.fitted_model_output import note_missing_structure, print_note
 from crowdwise.cli.kind_comparison import print_comparison_of_answers
 from crowdwise.cli.label_files import LabelFiles, announce_compilation, read_files
 from crowdwise.cli.options import ColumnOptions, Engine, Json, Labels
+from crowdwise.cli.standard_input import refuse_two_inputs
 from crowdwise.cli.terminal_names import escape_unprintable, quote_command
 
 if TYPE_CHECKING:
@@ -47,8 +48,7 @@ def compare(
     from crowdwise.evaluate.compare_methods import compare as compare_methods
     from crowdwise.labels.engine_choice import use_engine
 
-    if [*labels, truth].count("-") > 1:
-        raise typer.BadParameter("only one of LABELS and --truth can be standard input (-)")
+    refuse_two_inputs([*labels, truth], "LABELS and --truth")
     files = LabelFiles(labels, columns)
     named = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
     with use_engine(engine):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from crowdwise.cli import console_tables, output_files
 from crowdwise.cli.label_files import LabelFiles, read_files, split_names
 from crowdwise.cli.options import ColumnOptions, Json, Labels, make_option
+from crowdwise.cli.standard_input import refuse_two_inputs
 from crowdwise.cli.terminal_names import display_name
 
 if TYPE_CHECKING:
@@ -51,8 +50,7 @@ def next(  # noqa: A001 - commands are called as their files
     from crowdwise.cli.side_costs import read_cost_table
     from crowdwise.fitting.parameter_checks import check_number
 
-    if [*labels, gold, costs].count("-") > 1:
-        raise typer.BadParameter("only one of LABELS, --gold and --costs can be standard input (-)")
+    refuse_two_inputs([*labels, gold, costs], "LABELS, --gold and --costs")
     check_number("--budget", budget, low=0, above=True)
     if out is not None and out != "-":
         output_files.check_file(out, "--out", [*labels, gold, costs])

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from crowdwise.cli import console_tables, output_files
 from crowdwise.cli.label_files import LabelFiles, read_files
 from crowdwise.cli.options import ColumnOptions, Json, Labels, make_option
+from crowdwise.cli.standard_input import refuse_two_inputs
 
 if TYPE_CHECKING:
     from crowdwise.acquire.forecast import Plan
@@ -32,8 +31,7 @@ def plan(
     """Forecast how many labels a target accuracy needs."""
     from crowdwise.acquire.forecast import plan as forecast
 
-    if [*labels, gold].count("-") > 1:
-        raise typer.BadParameter("only one of LABELS and --gold can be standard input (-)")
+    refuse_two_inputs([*labels, gold], "LABELS and --gold")
     files = LabelFiles(labels, columns)
     found = forecast(read_files(files), target, gold=files.open_side_table(gold), level=level, random_state=seed)
     if json:

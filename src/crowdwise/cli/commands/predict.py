@@ -26,6 +26,7 @@ from crowdwise.cli.options import (
     TaskColumn,
     WorkerColumn,
 )
+from crowdwise.cli.standard_input import refuse_two_inputs
 from crowdwise.cli.terminal_names import escape_unprintable
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.source_location import format_count
@@ -88,8 +89,7 @@ def predict(
     outer: Outer = None,
 ) -> None:
     """Classify tasks with a trained model, from features alone or with labels."""
-    if [features, *(labels or ()), truth].count("-") > 1:
-        raise typer.BadParameter("only one of the files can be standard input (-)")
+    refuse_two_inputs([features, *(labels or ()), truth])
     output_files.check_file(out, "--out", (model, features, *(labels or ()), truth))
     columns = ColumnOptions(
         task_column=task_column,

@@ -15,6 +15,7 @@ from crowdwise.cli import console_tables, fitted_model_output, kind_training, ou
 from crowdwise.cli.fitted_model_output import FittedResult, note_names_escaped_in_csv, read_scoring_truth
 from crowdwise.cli.label_files import LabelFiles, collect_warnings, read_files
 from crowdwise.cli.options import ColumnOptions, Engine, Features, ImageSize, Json, build_option_arguments, make_option
+from crowdwise.cli.standard_input import refuse_two_inputs
 from crowdwise.cli.stop_signals import explain_stop
 from crowdwise.cli.terminal_names import escape_unprintable, quote_command
 from crowdwise.labels.errors import InputError, OtherKindError
@@ -149,8 +150,7 @@ def train(
     """Learn a classifier from features and labels that disagree."""
     from crowdwise.labels.engine_choice import use_engine
 
-    if [options.features, *labels, options.truth, options.valid, options.valid_truth].count("-") > 1:
-        raise typer.BadParameter("only one of the files can be standard input (-)")
+    refuse_two_inputs([options.features, *labels, options.truth, options.valid, options.valid_truth])
     if (options.valid is None) != (options.valid_truth is None):
         raise typer.BadParameter("--valid and --valid-truth belong together; give both or neither")
     given = [options.features, *labels, options.truth, options.valid, options.valid_truth]

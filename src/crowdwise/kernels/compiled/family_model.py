@@ -21,12 +21,7 @@ TINY = 1e-200  # below which products are scaled up
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _task_class_likelihoods(
-    task: int,
-    edges: FamilyEdges,
-    parameters: FamilyParameters,
-    starts: IntArray,
-    joint: FloatArray,
-    weight: FloatArray,
+    task: int, edges: FamilyEdges, parameters: FamilyParameters, starts: IntArray, joint: FloatArray, weight: FloatArray
 ) -> tuple[int, float]:
     """Chance of a task's labels: of every class (up to a factor), and in each block of the class and the latent class.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crowdwise.kernels.compiled.cholesky import solve_positive_definite
 from crowdwise.kernels.compiled.exponential import exp_of_nonpositive
 from crowdwise.labels.loop_compiler import njit
 
@@ -148,28 +149,6 @@ def _take_back(by: FloatArray, gaps: FloatArray, work: FloatArray) -> None:
         by[gap + 2] = work[gap]
 
 
-@njit(nogil=True, error_model="numpy")
-def _solve(matrix: FloatArray, right: FloatArray) -> None:
-    """Solve a positive definite system by Cholesky's factors; both are overwritten, `right` by the solution."""
-    n = right.size
-    for j in range(n):
-        for k in range(j):
-            matrix[j, j] -= matrix[j, k] * matrix[j, k]
-        matrix[j, j] = math.sqrt(matrix[j, j])
-        for i in range(j + 1, n):
-            for k in range(j):
-                matrix[i, j] -= matrix[i, k] * matrix[j, k]
-            matrix[i, j] /= matrix[j, j]
-    for i in range(n):
-        for k in range(i):
-            right[i] -= matrix[i, k] * right[k]
-        right[i] /= matrix[i, i]
-    for i in range(n - 1, -1, -1):
-        for k in range(i + 1, n):
-            right[i] -= matrix[k, i] * right[k]
-        right[i] /= matrix[i, i]
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def log_cells_of_lane(
     first: int, last: int, parameters: FloatArray, cells: Cells, points: FloatArray, least: float, found: FloatArray
@@ -240,7 +219,7 @@ def improve_lane(
                 before -= 0.5 * off * off * precision[k]
             for k in range(n):
                 there[k] = step[k]
-            _solve(twice, step)
+            solve_positive_definite(twice, step, n)
             promised, highest = 0.0, steps.longest
             for k in range(n):
                 promised += 0.5 * there[k] * step[k]

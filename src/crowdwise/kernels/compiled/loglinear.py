@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crowdwise.kernels.compiled.cholesky import solve_positive_definite
 from crowdwise.kernels.compiled.exponential import exp_of_nonpositive
 from crowdwise.kernels.compiled.softmax import softmax_task
 from crowdwise.kernels.loglinear import ENOUGH, HALVINGS, NEGLIGIBLE, STEPS
@@ -211,7 +212,7 @@ def _ordinal_newton_step(
                     between += mass[k, c]
                 column = (n_steps if k >= r else 0) + r - 1
                 matrix[row, column] += total - 2 * between - tilt[s - 1] * tilt[r - 1] / total
-    step = _solve(matrix, gradient.copy(), size)
+    step = solve_positive_definite(matrix, gradient.copy(), size)
     promise = 0.0
     for i in range(size):
         promise += step[i] * gradient[i]
@@ -222,23 +223,3 @@ def _ordinal_newton_step(
                 sign = 1.0 if c >= s else -1.0
                 direction[k, c] += sign * step[(n_steps if k >= s else 0) + s - 1]
     return promise
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _solve(matrix: FloatArray, right: FloatArray, size: int) -> FloatArray:
-    """Solution by Cholesky of a small system; the matrix is overwritten, and so is the right side."""
-    for i in range(size):
-        for j in range(i + 1):
-            total = matrix[i, j]
-            for m in range(j):
-                total -= matrix[i, m] * matrix[j, m]
-            matrix[i, j] = math.sqrt(total) if i == j else total / matrix[j, j]
-    for i in range(size):
-        for m in range(i):
-            right[i] -= matrix[i, m] * right[m]
-        right[i] /= matrix[i, i]
-    for i in range(size - 1, -1, -1):
-        for m in range(i + 1, size):
-            right[i] -= matrix[m, i] * right[m]
-        right[i] /= matrix[i, i]
-    return right

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from crowdwise.kernels.online_em import count_label
 from crowdwise.labels.loop_compiler import njit
 
 if TYPE_CHECKING:
@@ -140,6 +141,9 @@ def revisit_task(
     return moved
 
 
+count = njit(nogil=True, error_model="numpy")(count_label)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_labels(state: OnlineArrays, rule: OnlineRule, first: int, last: int) -> None:
     """Take labels in, one after the other."""
@@ -147,11 +151,7 @@ def add_labels(state: OnlineArrays, rule: OnlineRule, first: int, last: int) -> 
     n_classes = state.log_prior.size
     for edge in range(first, last):
         task, worker, label = state.edge_task[edge], state.edge_worker[edge], state.edge_label[edge]
-        newly = state.n_labels[task] == 0 and state.gold[task] < 0
-        state.edge_before[edge] = state.last_edge[task]
-        state.last_edge[task] = edge
-        state.n_labels[task] += 1
-        state.n_answers[worker] += 1
+        newly = count(state, edge)
         if rule.exact:
             revisit_task(state, rule, task, rule.window, newly, edge, change)
             for again in range(edge * rule.revisits, (edge + 1) * rule.revisits):

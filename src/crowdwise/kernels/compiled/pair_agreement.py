@@ -99,12 +99,7 @@ def add_pair_sums(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_partner_sums(
-    model: IndependenceModel,
-    table: FloatArray,
-    tasks: IntArray,
-    place: IntArray,
-    partners: BoolArray,
-    out: FloatArray,
+    model: IndependenceModel, table: FloatArray, tasks: IntArray, place: IntArray, partners: BoolArray, out: FloatArray
 ) -> None:
     """Add to `out` (3, size) what `partner_sums` counts."""
     every, chance = np.empty(model.log_prior.size), np.empty(model.log_prior.size)

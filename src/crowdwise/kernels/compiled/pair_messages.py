@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.kernels.compiled.prefetch import AHEAD, prefetch_row
+from crowdwise.kernels.pair_messages import join_cluster
 from crowdwise.labels.loop_compiler import njit
 
 if TYPE_CHECKING:
@@ -96,6 +97,9 @@ def pass_mean_field(
             belief[item, k] = own[k] / size
 
 
+join = njit(nogil=True, error_model="numpy")(join_cluster)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def move_items(
     ptr: IntArray, neighbour: IntArray, weight: FloatArray, cluster: IntArray, group: IntArray, most: IntArray
@@ -142,9 +146,6 @@ def move_items(
             free[n_free] = old
             n_free += 1
             count[group[item]] -= 1
-        if size[best] == 0:
-            count[group[item]] += 1
-        size[best] += 1
-        cluster[item] = best
+        join(item, best, cluster, size, count, group)
         moved += 1
     return moved

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crowdwise.kinds.marks import Marks, open_marks, read_marks
+from crowdwise.kinds.reader_decorator import reader_of
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ LEAST_SIZE = 1e-50  # of a box: squares of sizes are divided by
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Boxes(Marks):
+class Boxes(Marks, kind="boxes", noun="box", coordinates=CORNERS):
     """Boxes that workers drew on tasks: one row for each answer, with any number of boxes. Immutable.
 
     Make one with `read_boxes` or `Boxes.from_codes`.
@@ -46,10 +47,6 @@ class Boxes(Marks):
     Boxes: 2 boxes in 3 answers by 2 workers on 2 tasks
     """
 
-    kind: ClassVar[str] = "boxes"
-    noun: ClassVar[str] = "box"
-    coordinates: ClassVar[tuple[str, ...]] = CORNERS
-
     @classmethod
     def _check_places(cls, place: FloatArray, marked: BoolArray, show: Callable[[IntArray], str]) -> None:
         super()._check_places(place, marked, show)
@@ -61,6 +58,7 @@ class Boxes(Marks):
             )
 
 
+@reader_of(Boxes)
 def read_boxes(source: Any, **options: Unpack[MarkOptions]) -> Boxes:
     """Read boxes from a file or a table with a row for each box.
 
@@ -68,8 +66,6 @@ def read_boxes(source: Any, **options: Unpack[MarkOptions]) -> Boxes:
 
     Parameters
     ----------
-    source
-        A path or a table, as for `read_labels`, or `Boxes`, which come back as they are.
     task, worker, label
         Column names, where they are not the usual ones. Labels are optional.
     coordinates
@@ -78,8 +74,6 @@ def read_boxes(source: Any, **options: Unpack[MarkOptions]) -> Boxes:
     on_duplicate
         What to do with the same box twice in one answer: "error", keep the "first" or the "last", or keep "all".
     """
-    if isinstance(source, Boxes):
-        return source
     table, form, place = open_marks(source, NEEDS, (CORNERS, SIDES), options)
     if form == SIDES:
         place[:, 2:] += place[:, :2]

@@ -69,8 +69,7 @@ def inform(answers: Comparisons, now: Parameters) -> Curvature:
         xx, xq, qq = _run_loop(answers, now, observed=False)[1].T
         none = np.broadcast_to(0.0, xx.shape)
         return Curvature(xx, qq, none, xq, none, none)
-    found = differentiate(answers.outcome, _log_odds(answers, now)[2], now.quality[answers.worker], now.tie)
-    return Curvature(found.xx, found.qq, found.tt, found.xq, found.xt, found.qt)
+    return differentiate(answers.outcome, _log_odds(answers, now)[2], now.quality[answers.worker], now.tie).expected
 
 
 def _is_compiled(answers: Comparisons, now: Parameters) -> bool:
@@ -94,7 +93,7 @@ def _sum_in_numpy(answers: Comparisons, place: Place, now: Parameters, *, observ
     slope, difference, x = _log_odds(answers, now)
     said = answers.outcome, x, now.quality[answers.worker], now.tie
     found = differentiate(*said)
-    curved = observe_information(found, *said) if observed else found
+    curved = observe_information(found, *said) if observed else found.expected
 
     def scatter(x: FloatArray, q: FloatArray | float, t: FloatArray | float) -> FloatArray:
         total = np.empty(_size(place))
@@ -138,7 +137,7 @@ def _sum_in_numpy(answers: Comparisons, place: Place, now: Parameters, *, observ
             total[place["tie"]] = tt.sum()
         return total
 
-    fisher = diagonal(found.xx, found.qq, found.tt)
+    fisher = diagonal(found.expected.xx, found.expected.qq, found.expected.tt)
     seen = diagonal(curved.xx, curved.qq, curved.tt) if observed else fisher
     return AnswerSums(float(found.value.sum()), scatter(found.by_x, found.by_q, found.by_t), fisher, seen, multiply)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from crowdwise.kinds.answer_table import open_columns, open_table
 from crowdwise.kinds.answers import PairAnswers, warn_of_groups
 from crowdwise.kinds.comparisons.outcome_words import OUTCOMES, read_outcomes
 from crowdwise.kinds.comparisons.prompts import read_items, split_names
+from crowdwise.kinds.reader_decorator import reader_of
 from crowdwise.labels.columns import candidates
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, InputWarning
@@ -35,7 +36,7 @@ TEXTS = ("chosen", "rejected", "response_a", "response_b")  # columns whose item
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Comparisons(PairAnswers):
+class Comparisons(PairAnswers, kind="comparisons", noun="comparison", said=("outcome",)):
     """Which of two items workers found better: one row for each answer. Immutable.
 
     Make one with `read_comparisons` or `Comparisons.from_codes`, from outcomes and whether they are `sided`.
@@ -53,10 +54,6 @@ class Comparisons(PairAnswers):
     >>> read_comparisons({"worker": ["ann", "bob"], "left": ["a", "b"], "right": ["b", "c"], "label": ["left", "tie"]})
     Comparisons: 2 comparisons of 3 items by 2 workers
     """
-
-    kind: ClassVar[str] = "comparisons"
-    noun: ClassVar[str] = "comparison"
-    said: ClassVar[tuple[str, ...]] = ("outcome",)
 
     outcome: IntArray
     sided: bool = True
@@ -102,6 +99,7 @@ class Comparisons(PairAnswers):
         return native_table(columns | ({} if plain else self._said_columns()), self.table_kind)
 
 
+@reader_of(Comparisons)
 def read_comparisons(
     source: Any,
     *,
@@ -115,8 +113,6 @@ def read_comparisons(
 
     Parameters
     ----------
-    source
-        A path or a table, as for `read_labels`, or `Comparisons`, which come back as they are.
     worker, left, right, outcome
         Column names, where they are not the usual ones; the outcome is usually called label. It is "left", "right" or
         "tie" (also a, b, model_a, first, draw and the like), or the name of the better item.
@@ -136,8 +132,6 @@ def read_comparisons(
     InputWarning
         If the items fall into groups that were never compared with one another.
     """
-    if isinstance(source, Comparisons):
-        return source
     columns = open_columns(source, NEEDS)
     worker, left, right = options.get("worker"), options.get("left"), options.get("right")
     given = {"worker": worker, "left": left, "right": right, "outcome": outcome}
@@ -158,7 +152,7 @@ def read_comparisons(
         warnings.warn(
             f"Every answer is {side}: the sides are taken for winner and loser, and no bias to a side is looked for.",
             InputWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
         sided = False
         left_codes, right_codes = (left_codes, right_codes) if said[0] > 0 else (right_codes, left_codes)

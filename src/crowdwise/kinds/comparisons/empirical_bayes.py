@@ -18,16 +18,12 @@ import numpy as np
 
 from crowdwise.fitting.em import warn_not_converged
 from crowdwise.kinds.comparisons.posterior_mode import Objective, Priors, find_mode
-from crowdwise.kinds.comparisons.uncertainty import (
-    LaplaceVariances,
-    find_rough_variances,
-    find_variances,
-    shift_to_mean,
-)
+from crowdwise.kinds.comparisons.uncertainty import find_rough_variances, find_variances, shift_to_mean
 
 if TYPE_CHECKING:
     from crowdwise.kinds.comparisons.answers import Comparisons
     from crowdwise.kinds.comparisons.likelihood import Parameters
+    from crowdwise.kinds.comparisons.uncertainty import LaplaceVariances
     from crowdwise.kinds.fisher_scoring import Ascent
     from crowdwise.labels.types import BoolArray, FloatArray
 

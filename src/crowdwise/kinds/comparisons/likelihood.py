@@ -44,46 +44,20 @@ TINY = 1e-300  # a probability that rounding made 0
 
 @dataclass(frozen=True)
 class Parameters:
-    """What the model says of items and workers.
+    """What the model says of items and workers."""
 
-    Attributes
-    ----------
-    score : (N,)
-        Of the items.
-    slope, bias : (M,)
-        Of the workers: how a difference of scores moves them, and how much they prefer the left side.
-    quality : (M,)
-        Log-odds of ω; infinite where no answer is exchanged.
-    tie
-        log ν; minus infinity where there are no ties.
-    """
-
-    score: FloatArray
+    score: FloatArray  # (N,): of the items
+    # (M,), of the workers: how a difference of scores moves them, and how much they prefer the left side.
     slope: FloatArray
     bias: FloatArray
-    quality: FloatArray
-    tie: float
+    quality: FloatArray  # (M,): log-odds of ω; infinite where no answer is exchanged
+    tie: float  # log ν; minus infinity where there are no ties
 
     @classmethod
     def plain(cls, n_items: int, n_workers: int, *, ties: bool) -> Parameters:
         """Items alike and workers who answer as Bradley and Terry's model says."""
         workers = np.ones(n_workers), np.zeros(n_workers), np.full(n_workers, np.inf)
         return cls(np.zeros(n_items), *workers, 0.0 if ties else -np.inf)
-
-
-class Derivatives(NamedTuple):
-    """Of the log-probability of each answer (n,): `value`, by x, logit ω (q) and log ν (t); and the information."""
-
-    value: FloatArray
-    by_x: FloatArray
-    by_q: FloatArray
-    by_t: FloatArray
-    xx: FloatArray
-    qq: FloatArray
-    tt: FloatArray
-    xq: FloatArray
-    xt: FloatArray
-    qt: FloatArray
 
 
 class Curvature(NamedTuple):
@@ -95,6 +69,16 @@ class Curvature(NamedTuple):
     xq: FloatArray
     xt: FloatArray
     qt: FloatArray
+
+
+class Derivatives(NamedTuple):
+    """Of the log-probability of each answer (n,): `value`, by x, logit ω (q) and log ν (t); Fisher's information."""
+
+    value: FloatArray
+    by_x: FloatArray
+    by_q: FloatArray
+    by_t: FloatArray
+    expected: Curvature
 
 
 def log_odds(answers: Comparisons, parameters: Parameters) -> FloatArray:
@@ -139,12 +123,12 @@ def differentiate(outcome: IntArray, x: FloatArray, quality: FloatArray, tie: fl
     by_t = np.stack([-p_left * tied, tied * (1 - tied), -p_right * tied])
     row, at = 1 - outcome.astype(np.intp), np.arange(outcome.size)
     chosen = p[row, at]
-    return Derivatives(
-        np.log(chosen),
-        *(each[row, at] / chosen for each in (by_x, by_q, by_t)),
+    x_said, q_said, t_said = (each[row, at] / chosen for each in (by_x, by_q, by_t))
+    expected = Curvature(
         *((one / p * two).sum(axis=0) for one, two in ((by_x, by_x), (by_q, by_q), (by_t, by_t))),
         *((one / p * two).sum(axis=0) for one, two in ((by_x, by_q), (by_x, by_t), (by_q, by_t))),
     )
+    return Derivatives(np.log(chosen), x_said, q_said, t_said, expected)
 
 
 def observe_information(
@@ -198,22 +182,13 @@ def _differentiate_without_ties(outcome: IntArray, x: FloatArray, quality: Float
     none = np.broadcast_to(0.0, x.shape)
     if np.isposinf(quality).all():
         value = np.minimum(chosen, 0.0) + np.log(whole)
-        return Derivatives(value, outcome * (1 - share), none, none, product, none, none, none, none, none)
+        expected = Curvature(product, none, none, none, none, none)
+        return Derivatives(value, outcome * (1 - share), none, none, expected)
     w = expit(quality)
     p = (1 - w) + (2 * w - 1) * share
     by_x, by_q = outcome * (2 * w - 1) * product, w * (1 - w) * (2 * share - 1)
     # Both outcomes have the same squared derivatives.
     scale = 1 / np.maximum(p * (1 - p), TINY)
     kept = np.maximum(p, TINY)
-    return Derivatives(
-        np.log(kept),
-        by_x / kept,
-        by_q / kept,
-        none,
-        by_x**2 * scale,
-        by_q**2 * scale,
-        none,
-        by_x * by_q * scale,
-        none,
-        none,
-    )
+    expected = Curvature(by_x**2 * scale, by_q**2 * scale, none, by_x * by_q * scale, none, none)
+    return Derivatives(np.log(kept), by_x / kept, by_q / kept, none, expected)

@@ -15,8 +15,9 @@ from crowdwise.kinds.comparisons.likelihood import Parameters, answer_probabilit
 from crowdwise.kinds.comparisons.posterior_mode import find_mode, objective_of_known_answers
 from crowdwise.kinds.comparisons.prompts import split_names
 from crowdwise.kinds.comparisons.uncertainty import find_variances
-from crowdwise.kinds.item_scores import align_item_scores, beta_share, rank_in_groups
-from crowdwise.kinds.model import Found, KindModel, check_level
+from crowdwise.kinds.item_model import ItemModel
+from crowdwise.kinds.item_scores import beta_share
+from crowdwise.kinds.model import Found, check_level
 from crowdwise.kinds.pair_graph import PairGraph
 from crowdwise.labels.table_output import native_table
 from crowdwise.labels.vocabulary import positions
@@ -33,7 +34,7 @@ TINY = 1e-12
 LEAST_LEAN = 0.2  # how much more often a worker takes one side of even pairs than the other, for it to matter
 
 
-class ComparisonModel(KindModel[Comparisons]):
+class ComparisonModel(ItemModel[Comparisons]):
     """Base of the methods for comparisons.
 
     Attributes
@@ -61,13 +62,8 @@ class ComparisonModel(KindModel[Comparisons]):
     """
 
     kind: ClassVar[str] = "comparisons"
-    vocabularies: ClassVar[dict[str, str]] = {"items": "N", "workers": "M"}
     example: ClassVar[str] = ">>> {name}().fit(comparisons).consensus()['item'].to_pylist()\n['a', 'b', 'c']"
     saved: ClassVar[tuple[SavedArray, ...]] = (
-        SavedArray("score", "N"),
-        SavedArray("score_variance", "N", low=0),
-        SavedArray("group", "N", low=0, codes="N", integer=True),
-        SavedArray("answers_per_item", "N", low=0, high=2**32, integer=True),
         SavedArray("worker_slope", "M"),
         SavedArray("worker_bias", "M"),
         SavedArray("worker_quality", "M", low=0, high=1),
@@ -83,10 +79,6 @@ class ComparisonModel(KindModel[Comparisons]):
         SavedArray("pair_variance", "P", low=0),
         SavedArray("answers_per_pair", "P", low=0, high=2**31, integer=True),
     )
-    score_: FloatArray
-    score_variance_: FloatArray
-    group_: IntArray
-    answers_per_item_: IntArray
     worker_slope_: FloatArray
     worker_bias_: FloatArray
     worker_quality_: FloatArray
@@ -101,17 +93,6 @@ class ComparisonModel(KindModel[Comparisons]):
     pair_second_: IntArray
     pair_variance_: FloatArray
     answers_per_pair_: IntArray
-
-    def consensus(self, level: float = 0.9) -> Any:
-        """Table of item, score, low, high (the interval that holds the score with probability `level`) and rank.
-
-        The best item comes first. Where comparisons do not join all items there is a column group, ranks count within
-        a group, and scores of different groups cannot be compared. Items below prompts have a column prompt.
-        """
-        self._check_fitted()
-        return self._table_of_items(
-            self._names["items"], self.score_, self.score_variance_, self.group_, self.answers_per_item_, level
-        )
 
     def workers(self, level: float = 0.9) -> Any:
         """Table of worker, n_answers, reliability and position_bias, with their intervals.
@@ -169,9 +150,6 @@ class ComparisonModel(KindModel[Comparisons]):
 
     # ---- the rest -----------------------------------------------------------------------------------------
 
-    def _align_gold(self, gold: Any, answers: Comparisons) -> FloatArray:
-        return align_item_scores(gold, answers.items)
-
     def _remember(self, answers: Comparisons, found: Found) -> None:
         super()._remember(answers, found)
         graph = answers.graph
@@ -193,31 +171,9 @@ class ComparisonModel(KindModel[Comparisons]):
         middle = int(np.searchsorted(answers, answers[-1] / 2))
         return max(float(difference[order[middle]]), TINY)
 
-    def _table_of_items(
-        self,
-        items: pa.Array,
-        score: FloatArray,
-        variance: FloatArray,
-        group: IntArray,
-        counts: IntArray,
-        level: float,
-    ) -> Any:
-        rank = rank_in_groups(score, group)
-        order = np.lexsort((rank, group))
-        low, high = self._score_interval(score, variance, check_level(level))
+    def _name_columns(self, items: pa.Array) -> dict[str, Any]:
         prompt, names = split_names(items)
-        columns: dict[str, Any] = {} if prompt is None else {"prompt": prompt}
-        columns |= {"item": names, "score": self._shown(score), "low": low, "high": high, "rank": rank}
-        columns |= {"n_answers": counts} | ({"group": group} if group.any() else {})
-        return native_table({name: _take(column, order) for name, column in columns.items()}, self.table_kind_)
-
-    def _score_interval(self, score: FloatArray, variance: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
-        reach = float(ndtri((1 + level) / 2)) * np.sqrt(variance)
-        return self._shown(score - reach), self._shown(score + reach)
-
-    def _shown(self, score: FloatArray) -> FloatArray:
-        """Scores as tables show them."""
-        return score
+        return {"item": names} if prompt is None else {"prompt": prompt, "item": names}
 
     def _known_workers(self, answers: Comparisons) -> tuple[Parameters, IntArray]:
         """Parameters of the model's workers and, last, of a stranger, and the position of each answer's worker."""
@@ -308,7 +264,3 @@ def _indices(codes: IntArray) -> Any:
     import pyarrow as pa
 
     return pa.array(codes)
-
-
-def _take(column: Any, order: IntArray) -> Any:
-    return column[order] if isinstance(column, np.ndarray) else column.take(_indices(order))

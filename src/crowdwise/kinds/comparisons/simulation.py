@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
 from crowdwise.kinds.comparisons.answers import Comparisons
 from crowdwise.kinds.comparisons.likelihood import choice_shares
-from crowdwise.kinds.simulated_crowd import CrowdSizes, SimulatedCrowd, add_crowd_parameters, given_truth
+from crowdwise.kinds.simulated_crowd import CrowdSizes, SimulatedCrowd, add_crowd_parameters
 
 __all__ = ["simulate_comparisons"]
 
 
-@add_crowd_parameters(n_items=30, n_workers=12, answers_per_worker=50)
+@add_crowd_parameters("scores", n_items=30, n_workers=12, answers_per_worker=50)
 def simulate_comparisons(
     sizes: CrowdSizes,
     *,
@@ -23,7 +21,6 @@ def simulate_comparisons(
     bias: float = 0.3,
     adversaries: float = 0.0,
     ties: float = 0.3,
-    scores: Any = None,
 ) -> SimulatedCrowd[Comparisons]:
     """Scores of items drawn from a normal distribution, and which of two random items workers find better.
 
@@ -51,7 +48,7 @@ def simulate_comparisons(
     """
     generator, n_items, n_workers = sizes.generator, sizes.n_items, sizes.n_workers
     score = generator.normal(0, spread, n_items)
-    score = score - score.mean() if scores is None else given_truth(scores, n_items, "scores")
+    score = sizes.truth_or(score - score.mean())
     slopes, biases = 1 + slope * generator.normal(size=n_workers), bias * generator.normal(size=n_workers)
     slopes[sizes.choose(adversaries)] *= -1
     worker = np.repeat(np.arange(n_workers), sizes.answers_per_worker)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from crowdwise.kinds.answers import TaskAnswers
 from crowdwise.kinds.masks.image_files import SUFFIXES
 from crowdwise.kinds.masks.region_cells import as_mask_array, find_table_folder, read_regions
 from crowdwise.kinds.masks.run_lengths import encode_run_lengths
+from crowdwise.kinds.reader_decorator import reader_of
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ NEEDS = (
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Masks(TaskAnswers):
+class Masks(TaskAnswers, kind="masks", noun="mask", said=("start",)):
     """Regions of images that workers outlined: one row for each answer, sorted by task. Immutable.
 
     Make one with `read_masks` or `Masks.from_codes`, from an array (height, width) for each answer; what is not 0 is
@@ -55,10 +56,6 @@ class Masks(TaskAnswers):
     ...             "width": [6, 6], "height": [5, 5]})
     Masks: 2 masks by 2 workers on 1 task
     """
-
-    kind: ClassVar[str] = "masks"
-    noun: ClassVar[str] = "mask"
-    said: ClassVar[tuple[str, ...]] = ("start",)
 
     start: IntArray
     bits: npt.NDArray[np.uint8]
@@ -129,6 +126,7 @@ def _pack(regions: Iterable[BoolArray], task: IntArray, tasks: pa.Array, place: 
     return {"bits": bits, "start": start, "height": np.maximum(size[:, 0], 1), "width": np.maximum(size[:, 1], 1)}
 
 
+@reader_of(Masks)
 def read_masks(
     source: Any, *, mask: str | None = None, folder: str | Path | None = None, **options: Unpack[TaskOptions]
 ) -> Masks:
@@ -149,8 +147,6 @@ def read_masks(
     task, worker, on_duplicate
         As for `read_labels`.
     """
-    if isinstance(source, Masks):
-        return source
     start = find_table_folder(source) if folder is None else Path(folder)
     only = source[0] if isinstance(source, list | tuple) and len(source) == 1 else source
     if isinstance(only, str | Path) and Path(only).is_dir():

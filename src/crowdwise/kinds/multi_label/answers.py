@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crowdwise.kinds.answer_table import open_task_table
 from crowdwise.kinds.answers import TaskAnswers, names_or_numbers
 from crowdwise.kinds.multi_label.set_cells import read_sets, write_sets
+from crowdwise.kinds.reader_decorator import reader_of
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.vocabulary import as_vocabulary
 
@@ -24,14 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LabelSets", "read_label_sets"]
 
-NEEDS = (
-    "Sets of labels need the columns task, worker and labels (names with | or ; between them, or lists), and a row for "
-    "each answer."
-)
-
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class LabelSets(TaskAnswers):
+class LabelSets(TaskAnswers, kind="multi-label", noun="set", said=("member",)):
     """Sets of classes that workers gave to tasks: one row for each answer, sorted by task. Immutable.
 
     Make one with `read_label_sets` or `LabelSets.from_codes`, from a matrix (n, K) that says which `classes` are in.
@@ -48,10 +44,6 @@ class LabelSets(TaskAnswers):
     >>> read_label_sets({"task": ["a", "a", "b"], "worker": ["ann", "bob", "ann"], "labels": ["cat|dog", "dog", ""]})
     LabelSets: 3 sets by 2 workers on 2 tasks
     """
-
-    kind: ClassVar[str] = "multi-label"
-    noun: ClassVar[str] = "set"
-    said: ClassVar[tuple[str, ...]] = ("member",)
 
     member: BoolArray
     classes: pa.Array
@@ -75,6 +67,7 @@ class LabelSets(TaskAnswers):
         return {"labels": write_sets(self.member, self.classes)}
 
 
+@reader_of(LabelSets)
 def read_label_sets(
     source: Any, *, labels: str | None = None, classes: Sequence[Any] | None = None, **options: Unpack[TaskOptions]
 ) -> LabelSets:
@@ -86,8 +79,6 @@ def read_label_sets(
 
     Parameters
     ----------
-    source
-        A path or a table, as for `read_labels`, or `LabelSets`, which come back as they are.
     labels
         Column name, where it is not the usual one.
     classes
@@ -95,9 +86,11 @@ def read_label_sets(
     task, worker, on_duplicate
         As for `read_labels`.
     """
-    if isinstance(source, LabelSets):
-        return source
-    table = open_task_table(source, NEEDS, options, {"labels": labels})
+    needs = (
+        "Sets of labels need the columns task, worker and labels (names with | or ; between them, or lists), and a row "
+        "for each answer."
+    )
+    table = open_task_table(source, needs, options, {"labels": labels})
     sets = read_sets(table, "labels", None if classes is None else as_vocabulary(classes, "class"))
     made = LabelSets(**table.encode_task_answers(), member=sets.member, classes=sets.classes)
     on_duplicate = options.get("on_duplicate", "error")

@@ -12,7 +12,7 @@ import numpy as np
 
 from crowdwise.fitting.em import StillImproving, climb
 from crowdwise.fitting.estimator_decorator import estimator
-from crowdwise.fitting.parameter_checks import check_count
+from crowdwise.fitting.parameter_checks import check_optional_count
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.kinds.held_out import held_out_folds, keep_unless_better
 from crowdwise.kinds.model import Found
@@ -155,8 +155,7 @@ class LabelMixture(TypesByHeldOut):
     tol: float = 1e-6
 
     def _check(self) -> None:
-        if self.n_types is not None:
-            check_count("n_types", self.n_types, high=1000)
+        check_optional_count("n_types", self.n_types, high=1000)
 
     def league(self) -> Any:
         """Table of the numbers of types that were tried, and the mean log-probability of a held-out answer."""

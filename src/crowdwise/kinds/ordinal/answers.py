@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from crowdwise.kinds.answer_table import open_task_table
 from crowdwise.kinds.answers import TaskAnswers, code_column, names_or_numbers
+from crowdwise.kinds.reader_decorator import reader_of
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.vocabulary import as_text, as_vocabulary, positions
@@ -28,7 +29,7 @@ MOST_CLASSES = 100
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Grades(TaskAnswers):
+class Grades(TaskAnswers, kind="ordinal", noun="grade", said=("grade",)):
     """Grades that workers gave to tasks: one row for each answer, sorted by task. Immutable.
 
     Make one with `read_grades` or `Grades.from_codes`, from positions (n,) among `classes`.
@@ -45,10 +46,6 @@ class Grades(TaskAnswers):
     >>> read_grades({"task": ["a", "a", "b"], "worker": ["ann", "bob", "ann"], "grade": [3, 5, 1]})
     Grades: 3 grades by 2 workers on 2 tasks
     """
-
-    kind: ClassVar[str] = "ordinal"
-    noun: ClassVar[str] = "grade"
-    said: ClassVar[tuple[str, ...]] = ("grade",)
 
     grade: IntArray
     classes: pa.Array
@@ -149,6 +146,7 @@ def order_grades(grades: Any, classes: pa.Array) -> IntArray:
     return there
 
 
+@reader_of(Grades)
 def read_grades(
     source: Any, *, grade: str | None = None, classes: Sequence[Any] | None = None, **options: Unpack[TaskOptions]
 ) -> Grades:
@@ -156,8 +154,6 @@ def read_grades(
 
     Parameters
     ----------
-    source
-        A path or a table, as for `read_labels`, or `Grades`, which come back as they are.
     grade
         Column name, where it is not the usual one.
     classes
@@ -165,8 +161,6 @@ def read_grades(
     task, worker, on_duplicate
         As for `read_labels`.
     """
-    if isinstance(source, Grades):
-        return source
     table = open_task_table(source, NEEDS, options, {"grade": grade})
     tasks = table.encode_task_answers()
     codes, names = encode_grades(table, None if classes is None else as_vocabulary(classes, "class"))

@@ -38,20 +38,20 @@ from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
     from crowdwise.kinds.ordinal.answers import Grades
-    from crowdwise.labels.types import FloatArray
+    from crowdwise.labels.types import BoolArray, FloatArray
 
 __all__ = ["improve_cells", "lay_out_cells", "log_cells", "shift_together"]
 
 
-def lay_out_cells(answers: Grades) -> tuple[Cells, Any]:
-    """The cells that occur, and how often each task has each of them, sparse (N, C)."""
+def lay_out_cells(answers: Grades) -> tuple[Cells, Any, BoolArray]:
+    """The cells that occur, how often each task has each of them, sparse (N, C), and which workers have any (M,)."""
     code = answers.worker.astype(np.int64) * answers.n_classes + answers.grade
     occurring, cell = np.unique(code, return_inverse=True)
     worker, grade = np.divmod(occurring, answers.n_classes)
     ptr = np.searchsorted(worker, np.arange(answers.n_workers + 1))
     shape = (answers.n_tasks, occurring.size)
     said = csr_array((np.ones(answers.n_answers), (answers.task, cell)), shape=shape)
-    return Cells(ptr, grade.astype(np.int32), worker.astype(np.int32)), said
+    return Cells(ptr, grade.astype(np.int32), worker.astype(np.int32)), said, answers.answers_per_worker > 0
 
 
 def log_cells(workers: Responses, cells: Cells) -> FloatArray:
@@ -63,12 +63,7 @@ def log_cells(workers: Responses, cells: Cells) -> FloatArray:
 
 
 def improve_cells(
-    workers: Responses,
-    crowd: Responses,
-    cells: Cells,
-    counts: FloatArray,
-    spread: float,
-    points: FloatArray = GRID,
+    workers: Responses, crowd: Responses, cells: Cells, counts: FloatArray, spread: float, points: FloatArray = GRID
 ) -> Responses:
     """Better parameters, given the expected counts of each cell at each of the points (C, G)."""
     if not _is_compiled(cells):

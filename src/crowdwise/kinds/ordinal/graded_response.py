@@ -41,6 +41,7 @@ from crowdwise.kinds.ordinal.worker_responses import (
     FIRST_SLOPE,
     GRID,
     LEAST,
+    ResponseMethod,
     ResponseModel,
     Responses,
     as_responses,
@@ -136,7 +137,7 @@ class ScoreModel(ResponseModel):
 
 
 @estimator
-class GradedResponse(ScoreModel):
+class GradedResponse(ResponseMethod, ScoreModel):
     """Consensus of grades from scores of the tasks and thresholds and noise of the workers.
 
     Facts
@@ -149,13 +150,8 @@ class GradedResponse(ScoreModel):
 
     slug = "graded-response"
 
-    spread: float = 1.0
-    max_iter: int = 300
-    tol: float = 1e-5
-
     def _fit(self, answers: Grades, gold: IntArray | None) -> Found:
-        cells, said = lay_out_cells(answers)
-        there = answers.answers_per_worker > 0
+        cells, said, there = lay_out_cells(answers)
         first = State(*start_workers(answers), NORMAL)
         # Known grades are answers of one more worker, who does not change.
         fixed = first.crowd.intercept[0] / FIRST_SLOPE

@@ -43,6 +43,7 @@ from crowdwise.kinds.ordinal.graded_response import PSEUDO_TASKS
 from crowdwise.kinds.ordinal.worker_responses import (
     GRID,
     LEAST,
+    ResponseMethod,
     ResponseModel,
     Responses,
     count_answers,
@@ -136,7 +137,7 @@ class PlacedModel(ResponseModel):
 
 
 @estimator
-class OrderedClasses(PlacedModel):
+class OrderedClasses(ResponseMethod, PlacedModel):
     """Consensus of grades: classes have places on a line, workers have thresholds and noise.
 
     Facts
@@ -149,13 +150,8 @@ class OrderedClasses(PlacedModel):
 
     slug = "ordered-classes"
 
-    spread: float = 1.0
-    max_iter: int = 300
-    tol: float = 1e-5
-
     def _fit(self, answers: Grades, gold: IntArray | None) -> Found:
-        cells, said = lay_out_cells(answers)
-        there = answers.answers_per_worker > 0
+        cells, said, there = lay_out_cells(answers)
         used = np.bincount(answers.grade, minlength=answers.n_classes) > 0
         if gold is not None:
             used[gold[gold >= 0]] = True

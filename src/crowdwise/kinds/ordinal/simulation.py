@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 from scipy.special import expit, ndtri
 
 from crowdwise.kinds.ordinal.answers import Grades
-from crowdwise.kinds.simulated_crowd import CrowdSizes, Range, SimulatedCrowd, add_crowd_parameters, given_truth
+from crowdwise.kinds.simulated_crowd import CrowdSizes, Range, SimulatedCrowd, add_crowd_parameters
 
 __all__ = ["simulate_grades"]
 
 
-@add_crowd_parameters(n_tasks=100, n_workers=20, answers_per_task=5)
+@add_crowd_parameters("scores", n_tasks=100, n_workers=20, answers_per_task=5)
 def simulate_grades(
-    sizes: CrowdSizes,
-    *,
-    n_classes: int = 5,
-    slope: Range = (1.0, 6.0),
-    bias: float = 0.3,
-    scores: Any = None,
+    sizes: CrowdSizes, *, n_classes: int = 5, slope: Range = (1.0, 6.0), bias: float = 0.3
 ) -> SimulatedCrowd[Grades]:
     """Scores drawn from the normal distribution, cut into classes that are equally common, and what workers say.
 
@@ -49,7 +42,7 @@ def simulate_grades(
     """
     generator, n_tasks, n_workers = sizes.generator, sizes.n_tasks, sizes.n_workers
     score, cut = generator.normal(size=n_tasks), ndtri(np.arange(1, n_classes) / n_classes)
-    score = score if scores is None else given_truth(scores, n_tasks, "scores")
+    score = sizes.truth_or(score)
     slopes = generator.uniform(*slope, n_workers)
     shift = bias * generator.normal(size=(n_workers, 1)) + bias / 3 * generator.normal(size=(n_workers, n_classes - 1))
     threshold = np.sort(cut + shift, axis=1)

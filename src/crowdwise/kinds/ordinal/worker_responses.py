@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import expit, ndtri
 
+from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.kinds.ordinal.model import GradeModel
@@ -28,6 +29,7 @@ __all__ = [
     "LEAST",
     "LONGEST",
     "NEWTON",
+    "ResponseMethod",
     "ResponseModel",
     "Responses",
     "as_responses",
@@ -258,6 +260,15 @@ class ResponseModel(GradeModel):
         """Probability of each grade at each point of the grid (M + 1, K, G), a stranger's last: the crowd's."""
         slope = np.append(self.slope_, self.crowd_slope_)
         return grade_probabilities(as_responses(slope, np.vstack([self.intercept_, self.crowd_intercept_])))
+
+
+@estimator
+class ResponseMethod(ResponseModel):
+    """Base of those among them that climb by EM."""
+
+    spread: float = 1.0
+    max_iter: int = 300
+    tol: float = 1e-5
 
 
 def response_arrays(workers: Responses, crowd: Responses) -> dict[str, FloatArray]:

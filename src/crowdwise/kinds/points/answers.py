@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from crowdwise.kinds.marks import Marks, open_marks, read_marks
+from crowdwise.kinds.reader_decorator import reader_of
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -14,14 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Points", "read_points"]
 
-NEEDS = (
-    "Points need the columns task, worker, x and y, with a row for each point; a row without coordinates says that the "
-    "worker marked nothing."
-)
-
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Points(Marks):
+class Points(Marks, kind="points", noun="point", coordinates=("x", "y")):
     """Points that workers marked on tasks: one row for each answer, with any number of points. Immutable.
 
     Make one with `read_points` or `Points.from_codes`.
@@ -37,11 +33,8 @@ class Points(Marks):
     Points: 2 points in 2 answers by 2 workers on 1 task
     """
 
-    kind: ClassVar[str] = "points"
-    noun: ClassVar[str] = "point"
-    coordinates: ClassVar[tuple[str, ...]] = ("x", "y")
 
-
+@reader_of(Points)
 def read_points(source: Any, **options: Unpack[MarkOptions]) -> Points:
     """Read points from a file or a table with a row for each point.
 
@@ -49,14 +42,14 @@ def read_points(source: Any, **options: Unpack[MarkOptions]) -> Points:
 
     Parameters
     ----------
-    source
-        A path or a table, as for `read_labels`, or `Points`, which come back as they are.
     coordinates
         Names of the columns of x and y, where they are not the usual ones.
     task, worker, label, on_duplicate
         As for `read_boxes`.
     """
-    if isinstance(source, Points):
-        return source
-    table, _, place = open_marks(source, NEEDS, (Points.coordinates,), options)
+    needs = (
+        "Points need the columns task, worker, x and y, with a row for each point; a row without coordinates says that "
+        "the worker marked nothing."
+    )
+    table, _, place = open_marks(source, needs, (Points.coordinates,), options)
     return read_marks(Points, table, place, options)

@@ -13,13 +13,16 @@ from scipy.sparse.csgraph import connected_components
 
 from crowdwise.kinds.answer_table import open_table
 from crowdwise.kinds.answers import Answers, as_numbers, code_column, names_or_numbers, warn_of_groups
+from crowdwise.kinds.reader_decorator import reader_of
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.source_location import format_count
 from crowdwise.labels.table_output import native_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Unpack
 
+    from crowdwise.kinds.answer_table import TaskOptions
     from crowdwise.labels.types import Duplicates, FloatArray, IntArray, TableKind
 
 __all__ = ["Block", "Rankings", "read_rankings"]
@@ -40,7 +43,7 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Rankings(Answers):
+class Rankings(Answers, kind="rankings", noun="ranking", said=("rank",)):
     """Orders of items by workers: one row for each item that a worker placed. Immutable.
 
     Make one with `read_rankings` or `Rankings.from_codes`. A ranking is what one worker said about one task, a list of
@@ -59,10 +62,7 @@ class Rankings(Answers):
     Rankings: 1 ranking of 3 items by 1 worker
     """
 
-    kind: ClassVar[str] = "rankings"
-    noun: ClassVar[str] = "ranking"
     coded: ClassVar[dict[str, str]] = {"worker": "workers", "task": "tasks", "item": "items"}
-    said: ClassVar[tuple[str, ...]] = ("rank",)
 
     task: IntArray
     item: IntArray
@@ -211,21 +211,14 @@ class Rankings(Answers):
         return kept._take(np.lexsort((kept.rank, kept.ranking)))
 
 
+@reader_of(Rankings)
 def read_rankings(
-    source: Any,
-    *,
-    worker: str | None = None,
-    item: str | None = None,
-    rank: str | None = None,
-    task: str | None = None,
-    on_duplicate: Duplicates = "error",
+    source: Any, *, item: str | None = None, rank: str | None = None, **options: Unpack[TaskOptions]
 ) -> Rankings:
     """Read rankings from a file or a table with a row for each item that a worker placed.
 
     Parameters
     ----------
-    source
-        A path or a table, as for `read_labels`, or `Rankings`, which come back as they are.
     worker, item, rank
         Column names, where they are not the usual ones. Ranks are numbers, 1 for the best; equal ones are ties.
     task
@@ -238,9 +231,8 @@ def read_rankings(
     InputWarning
         If the items fall into groups that no ranking joins.
     """
-    if isinstance(source, Rankings):
-        return source
-    table = open_table(source, NEEDS, {"worker": worker, "item": item, "rank": rank}, {"list": task})
+    given = {"worker": options.get("worker"), "item": item, "rank": rank}
+    table = open_table(source, NEEDS, given, {"list": options.get("task")})
     items = table.encode("item")
     lists = {"task": np.zeros(items.codes.size, np.int32), "tasks": pa.array([ONE_LIST])}
     if "list" in table:
@@ -248,7 +240,7 @@ def read_rankings(
         lists = {"task": tasks.codes.astype(np.int32), "tasks": tasks.names}
     ranked = {"item": items.codes.astype(np.int32), "items": items.names, "rank": table.read_numbers("rank")}
     made = Rankings(**table.encode_workers(), **lists, **ranked)
-    made = made._sorted(on_duplicate, table.place)
+    made = made._sorted(options.get("on_duplicate", "error"), table.place)
     if made.n_items == 1:
         raise InputError(
             "There is one item alone, which nothing can be ranked against. Give rankings of several items."

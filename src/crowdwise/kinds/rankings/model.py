@@ -5,34 +5,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.special import ndtri
 
 from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.kinds.agreement import nearness_agreement
-from crowdwise.kinds.item_scores import align_item_scores, beta_share, rank_in_groups
-from crowdwise.kinds.model import Found, KindModel, check_level
+from crowdwise.kinds.item_model import ItemModel
+from crowdwise.kinds.item_scores import beta_share
+from crowdwise.kinds.model import Found, check_level
 from crowdwise.kinds.rankings.answers import Rankings
 from crowdwise.labels.table_output import native_table
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from crowdwise.kinds.agreement import Agreement
-    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.labels.types import FloatArray
 
 __all__ = ["RankingModel", "agreement_with"]
 
 
-class RankingModel(KindModel[Rankings]):
+class RankingModel(ItemModel[Rankings]):
     """Base of the methods for rankings.
 
     Attributes
     ----------
     score_ : (N,)
         Of the items; the higher, the better.
-    low_, high_ : (2, N)
-        What the ends of intervals are made from: see `_interval`.
+    score_variance_ : (N,)
+        Of the scores.
     group_ : (N,)
         Group of each item: no ranking joins items of different groups, not even through others.
     worker_agreement_ : (M,)
@@ -46,30 +44,9 @@ class RankingModel(KindModel[Rankings]):
     """
 
     kind: ClassVar[str] = "rankings"
-    vocabularies: ClassVar[dict[str, str]] = {"items": "N", "workers": "M"}
     example: ClassVar[str] = ">>> {name}().fit(rankings).consensus()['item'].to_pylist()[0]\n'a'"
-    saved: ClassVar[tuple[SavedArray, ...]] = (
-        SavedArray("score", "N"),
-        SavedArray("score_variance", "N", low=0),
-        SavedArray("group", "N", low=0, codes="N", integer=True),
-        SavedArray("answers_per_item", "N", low=0, high=2**31, integer=True),
-        SavedArray("worker_agreement", "M", low=0, high=1 + 1e-9),
-    )
-    score_: FloatArray
-    score_variance_: FloatArray
-    group_: IntArray
-    answers_per_item_: IntArray
+    saved: ClassVar[tuple[SavedArray, ...]] = (SavedArray("worker_agreement", "M", low=0, high=1 + 1e-9),)
     worker_agreement_: FloatArray
-
-    def consensus(self, level: float = 0.9) -> Any:
-        """Table of item, score, low, high (the interval that holds the score with probability `level`) and rank.
-
-        The best item comes first. Where rankings do not join all items there is a column group, and ranks count
-        within a group.
-        """
-        self._check_fitted()
-        low, high = self._interval(check_level(level))
-        return self._table_of_items(self._names["items"], self.score_, (low, high), self.group_, self.answers_per_item_)
 
     def workers(self, level: float = 0.9) -> Any:
         """Table of worker, n_answers (items placed), reliability and its interval.
@@ -89,19 +66,12 @@ class RankingModel(KindModel[Rankings]):
 
     # ---- what a method may give ---------------------------------------------------------------------------
 
-    def _interval(self, level: float) -> tuple[FloatArray, FloatArray]:
-        reach = float(ndtri((1 + level) / 2)) * np.sqrt(self.score_variance_)
-        return self.score_ - reach, self.score_ + reach
-
     def _reliability(self, level: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """By the share of pairs in the order of the consensus, each item placed counting as one trial."""
         share = np.minimum(self.worker_agreement_, 1)
         return beta_share(share * self.answers_per_worker_, (1 - share) * self.answers_per_worker_, level)
 
     # ---- the rest -----------------------------------------------------------------------------------------
-
-    def _align_gold(self, gold: Any, answers: Rankings) -> FloatArray:
-        return align_item_scores(gold, answers.items)
 
     def _remember(self, answers: Rankings, found: Found) -> None:
         super()._remember(answers, found)
@@ -118,23 +88,6 @@ class RankingModel(KindModel[Rankings]):
         share = agreement_of_rankings(answers, np.where(known, self.score_[at], np.nan))
         first = np.unique(answers.ranking, return_index=True)[1]
         return nearness_agreement(answers.worker[first], answers.task[first], share, np.full(share.size, 0.5))
-
-    def _table_of_items(
-        self,
-        items: pa.Array,
-        score: FloatArray,
-        interval: tuple[FloatArray, FloatArray],
-        group: IntArray,
-        counts: IntArray,
-    ) -> Any:
-        import pyarrow as pa
-
-        rank = rank_in_groups(score, group)
-        order = np.lexsort((rank, group))
-        columns: dict[str, Any] = {"item": items.take(pa.array(order))}
-        numbers = {"score": score, "low": interval[0], "high": interval[1], "rank": rank, "n_answers": counts}
-        columns |= {name: values[order] for name, values in numbers.items()}
-        return native_table(columns | ({"group": group[order]} if group.any() else {}), self.table_kind_)
 
 
 def agreement_with(answers: Rankings, score: FloatArray) -> FloatArray:

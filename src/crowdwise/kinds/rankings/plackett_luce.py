@@ -253,10 +253,7 @@ class PlackettLuce(TemperatureModel):
             score = np.where(pinned, score, ended.parameters)
             variance = np.where(pinned, variance, objective.find_variances(score, slope)[0])
         group = np.where(pinned, self.group_[at], 0) if pinned.all() else answers.group
-        reach = float(ndtri(0.95)) * np.sqrt(variance)
-        return self._table_of_items(
-            answers.items, score, (score - reach, score + reach), group, answers.answers_per_item
-        )
+        return self._table_of_items(answers.items, score, variance, group, answers.answers_per_item, 0.9)
 
     def _slopes_of(self, answers: Rankings) -> FloatArray:
         """Slopes of the workers of some rankings; that of a stranger is the mean."""

@@ -11,15 +11,9 @@ from crowdwise.kinds.simulated_crowd import CrowdSizes, SimulatedCrowd, add_crow
 __all__ = ["simulate_rankings"]
 
 
-@add_crowd_parameters(n_items=20, n_workers=10)
+@add_crowd_parameters(n_items=20, n_workers=10, lists_per_worker=5)
 def simulate_rankings(
-    sizes: CrowdSizes,
-    *,
-    lists_per_worker: int = 5,
-    length: int = 5,
-    spread: float = 1.5,
-    spammers: float = 0.0,
-    slope: float = 0.2,
+    sizes: CrowdSizes, *, length: int = 5, spread: float = 1.5, spammers: float = 0.0, slope: float = 0.2
 ) -> SimulatedCrowd[Rankings]:
     """Scores of items drawn from a normal distribution, and rankings of random lists of items.
 
@@ -33,13 +27,13 @@ def simulate_rankings(
     Returns
     -------
     SimulatedCrowd
-        truth : table of item and score
-        score : (N,)
-            The same, as an array; their mean is 0.
+        truth, score
+            Scores of the items, as a table and as an array (N,); their mean is 0.
         slope : (M,)
             One over the temperature of each worker: Plackett and Luce's model of slope × score; 0 for a spammer.
     """
     generator, n_items, n_workers = sizes.generator, sizes.n_items, sizes.n_workers
+    lists_per_worker = sizes.lists_per_worker
     score = generator.normal(0, spread, n_items)
     score -= score.mean()
     slopes = np.maximum(1 + slope * generator.normal(size=n_workers), 0.1)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from crowdwise.kinds.answer_table import open_table
 from crowdwise.kinds.answers import PairAnswers, warn_of_groups
+from crowdwise.kinds.reader_decorator import reader_of
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
 
@@ -49,7 +50,7 @@ SAID = ("different", "same")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Similarities(PairAnswers):
+class Similarities(PairAnswers, kind="similarity", verb="asked about", said=("same",)):
     """Whether workers found two items the same: one row for each answer. Immutable.
 
     Make one with `read_similarities` or `Similarities.from_codes`. Which item stands left does not matter.
@@ -64,10 +65,6 @@ class Similarities(PairAnswers):
     >>> read_similarities({"worker": ["ann", "bob"], "left": ["a", "b"], "right": ["b", "c"], "same": ["yes", "no"]})
     Similarities: 2 answers of 3 items by 2 workers
     """
-
-    kind: ClassVar[str] = "similarity"
-    verb: ClassVar[str] = "asked about"
-    said: ClassVar[tuple[str, ...]] = ("same",)
 
     same: BoolArray
 
@@ -88,13 +85,12 @@ class Similarities(PairAnswers):
         return {"same": pa.array(SAID).take(pa.array(self.same.astype(np.int64)))}
 
 
+@reader_of(Similarities)
 def read_similarities(source: Any, *, same: str | None = None, **options: Unpack[PairOptions]) -> Similarities:
     """Read answers about similarity from a file or a table with a row for each answer.
 
     Parameters
     ----------
-    source
-        A path or a table, as for `read_labels`, or `Similarities`, which come back as they are.
     worker, left, right, same
         Column names, where they are not the usual ones. What was said is "same" or "different" (also yes and no, true
         and false, 1 and 0, match and no match).
@@ -107,8 +103,6 @@ def read_similarities(source: Any, *, same: str | None = None, **options: Unpack
     InputWarning
         If the items fall into groups between which no pair was asked about.
     """
-    if isinstance(source, Similarities):
-        return source
     given = {"worker": options.get("worker"), "left": options.get("left"), "right": options.get("right"), "same": same}
     table = open_table(source, NEEDS, given)
     left, right, items = table.encode_together("left", "right")

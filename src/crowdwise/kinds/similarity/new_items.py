@@ -22,12 +22,7 @@ PASSES = 100
 
 
 def place_items(
-    answers: Similarities,
-    rates: Rates,
-    worker: IntArray,
-    cluster: IntArray,
-    confidence: FloatArray,
-    fitted: IntArray,
+    answers: Similarities, rates: Rates, worker: IntArray, cluster: IntArray, confidence: FloatArray, fitted: IntArray
 ) -> tuple[IntArray, FloatArray, IntArray]:
     """Cluster and confidence of each item (N,), by the model's numbers; new clusters come after them. And their groups.
 

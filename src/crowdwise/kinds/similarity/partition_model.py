@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.fitting.estimator_decorator import estimator
-from crowdwise.fitting.parameter_checks import check_count, check_number
+from crowdwise.fitting.parameter_checks import check_number, check_optional_count
 from crowdwise.kinds.similarity.model import SimilarityModel, arrays_of
 from crowdwise.kinds.similarity.planted_partition import mix_with_chance
 
@@ -40,8 +40,7 @@ class PartitionModel(SimilarityModel):
     random_state: int = 0
 
     def _check(self) -> None:
-        if self.n_clusters is not None:
-            check_count("n_clusters", self.n_clusters)
+        check_optional_count("n_clusters", self.n_clusters)
         check_number("strength", self.strength, low=0, above=True)
 
     @staticmethod

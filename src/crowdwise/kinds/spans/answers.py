@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from crowdwise.kinds.marks import Marks, open_marks, read_marks
+from crowdwise.kinds.reader_decorator import reader_of
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ LARGEST_POSITION = 2**31
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Spans(Marks):
+class Spans(Marks, kind="spans", noun="span", coordinates=ENDS):
     """Spans that workers marked in tasks: one row for each answer, with any number of spans. Immutable.
 
     Make one with `read_spans` or `Spans.from_codes`. Positions are characters or tokens, counted from 0; the end is the
@@ -46,9 +47,6 @@ class Spans(Marks):
     Spans: 2 spans in 2 answers by 2 workers on 1 task
     """
 
-    kind: ClassVar[str] = "spans"
-    noun: ClassVar[str] = "span"
-    coordinates: ClassVar[tuple[str, ...]] = ENDS
     whole_numbers: ClassVar[bool] = True
 
     @classmethod
@@ -87,6 +85,7 @@ class Spans(Marks):
         return self
 
 
+@reader_of(Spans)
 def read_spans(source: Any, **options: Unpack[MarkOptions]) -> Spans:
     """Read spans from a file or a table with a row for each span.
 
@@ -94,15 +93,11 @@ def read_spans(source: Any, **options: Unpack[MarkOptions]) -> Spans:
 
     Parameters
     ----------
-    source
-        A path or a table, as for `read_labels`, or `Spans`, which come back as they are.
     coordinates
         Names of the columns of start and end, where they are not the usual ones. Positions count characters or tokens
         from 0, and the end is the first position after the span.
     task, worker, label, on_duplicate
         As for `read_boxes`; of the same span twice in one answer "all" keeps both, which then overlap and are refused.
     """
-    if isinstance(source, Spans):
-        return source
     table, _, place = open_marks(source, NEEDS, (ENDS,), options)
     return read_marks(Spans, table, place, options).refuse_overlaps()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from crowdwise.kinds.answer_table import open_task_table
 from crowdwise.kinds.answers import TaskAnswers
+from crowdwise.kinds.reader_decorator import reader_of
 from crowdwise.kinds.texts.words import split_words
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.unseen_in_columns import drop_unseen
@@ -28,7 +29,7 @@ LONGEST = 200_000  # characters, some 30,000 words: words are aligned and n-gram
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Texts(TaskAnswers):
+class Texts(TaskAnswers, kind="texts", noun="text", said=("text",)):
     """Texts that workers gave to tasks: one row for each answer, sorted by task. Immutable.
 
     Make one with `read_texts` or `Texts.from_codes`.
@@ -43,10 +44,6 @@ class Texts(TaskAnswers):
     >>> read_texts({"task": ["a", "a"], "worker": ["ann", "bob"], "text": ["A small house.", "a small home"]})
     Texts: 2 texts by 2 workers on 1 task
     """
-
-    kind: ClassVar[str] = "texts"
-    noun: ClassVar[str] = "text"
-    said: ClassVar[tuple[str, ...]] = ("text",)
 
     text: pa.Array
 
@@ -92,6 +89,7 @@ def check_texts(text: pa.Array, name: str = "text", place: Callable[[int], str] 
     )
 
 
+@reader_of(Texts)
 def read_texts(source: Any, *, text: str | None = None, **options: Unpack[TaskOptions]) -> Texts:
     """Read texts from a file or a table with a row for each answer.
 
@@ -100,15 +98,9 @@ def read_texts(source: Any, *, text: str | None = None, **options: Unpack[TaskOp
 
     Parameters
     ----------
-    source
-        A path or a table, as for `read_labels`, or `Texts`, which come back as they are.
-    text
-        Column name, where it is not the usual one.
-    task, worker, on_duplicate
-        As for `read_labels`.
+    text, task, worker, on_duplicate
+        As for `read_labels`; `text` names the column of the texts, where it is not the usual one.
     """
-    if isinstance(source, Texts):
-        return source
     table = open_task_table(source, NEEDS, options, {"text": text})
     said = table.read_texts("text")
     check_texts(said, table.names["text"], table.place)

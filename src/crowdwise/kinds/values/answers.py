@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from crowdwise.kinds.answer_table import open_task_table
 from crowdwise.kinds.answers import TaskAnswers, as_numbers
+from crowdwise.kinds.reader_decorator import reader_of
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError
 
@@ -26,7 +27,7 @@ NEEDS = "Values need the columns task, worker and value, and a row for each answ
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Values(TaskAnswers):
+class Values(TaskAnswers, kind="values", noun="value", said=("value",)):
     """Numbers that workers gave to tasks: one row for each answer, sorted by task. Immutable.
 
     Make one with `read_values` or `Values.from_codes`, from numbers (n,) or, with their `coordinates`, (n, D).
@@ -43,10 +44,6 @@ class Values(TaskAnswers):
     >>> read_values({"task": ["a", "a", "b"], "worker": ["ann", "bob", "ann"], "value": [1.5, 2.0, 7.0]})
     Values: 3 values by 2 workers on 2 tasks
     """
-
-    kind: ClassVar[str] = "values"
-    noun: ClassVar[str] = "value"
-    said: ClassVar[tuple[str, ...]] = ("value",)
 
     value: FloatArray
     coordinates: tuple[str, ...] = ("value",)
@@ -85,20 +82,17 @@ class Values(TaskAnswers):
         return dict(zip(self.coordinates, map(pa.array, self.value.T), strict=True))
 
 
+@reader_of(Values)
 def read_values(source: Any, *, value: str | tuple[str, ...] | None = None, **options: Unpack[TaskOptions]) -> Values:
     """Read values from a file or a table with a row for each answer.
 
     Parameters
     ----------
-    source
-        A path or a table, as for `read_labels`, or `Values`, which come back as they are.
     value
         Column name, where it is not the usual one. Several columns make each answer a vector.
     task, worker, on_duplicate
         As for `read_labels`.
     """
-    if isinstance(source, Values):
-        return source
     several = value if isinstance(value, tuple | list) else None
     given: dict[str, str | None] = (
         {"value": value} if not isinstance(value, tuple | list) else {name: name for name in value}

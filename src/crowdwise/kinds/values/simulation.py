@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.kinds.simulated_crowd import CrowdSizes, Range, SimulatedCrowd, add_crowd_parameters, given_truth
+from crowdwise.kinds.simulated_crowd import CrowdSizes, Range, SimulatedCrowd, add_crowd_parameters
 from crowdwise.kinds.values.answers import Values
 
 __all__ = ["simulate_values"]
 
 
-@add_crowd_parameters(n_tasks=100, n_workers=20, answers_per_task=5)
+@add_crowd_parameters("values", n_tasks=100, n_workers=20, answers_per_task=5)
 def simulate_values(
-    sizes: CrowdSizes,
-    *,
-    error: Range = (5.0, 30.0),
-    scale: float = 0.0,
-    bias: float = 0.0,
-    spread: float = 20.0,
-    values: Any = None,
+    sizes: CrowdSizes, *, error: Range = (5.0, 30.0), scale: float = 0.0, bias: float = 0.0, spread: float = 20.0
 ) -> SimulatedCrowd[Values]:
     """Values of tasks drawn from a normal distribution about 50, and what workers say of them.
 
@@ -46,8 +38,7 @@ def simulate_values(
             A worker's answer to a task of value y is normal: mean scale × y + bias, standard deviation error.
     """
     generator, n_tasks, n_workers = sizes.generator, sizes.n_tasks, sizes.n_workers
-    value = generator.normal(50, spread, n_tasks)
-    value = value if values is None else given_truth(values, n_tasks, "values")
+    value = sizes.truth_or(generator.normal(50, spread, n_tasks))
     errors = generator.uniform(*error, n_workers)
     scales, biases = 1 + scale * generator.normal(size=n_workers), bias * generator.normal(size=n_workers)
     task, worker = sizes.assign()
