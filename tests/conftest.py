@@ -80,7 +80,8 @@ def few_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
 def fewer_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals from a quarter of the usual draws, for tests of how many hold the truth in hundreds of fits.
 
-    The shares that hold it differ by less than their standard error; tests/statistical/test_coverage.py has both.
+    Dawid-Skene and one coin keep all draws in tests/statistical/test_coverage.py. Half the variance turns most of the
+    tests with a quarter red.
     """
     for name in ("BURN_IN", "SWEEPS", "COIN_BURN_IN", "COIN_SWEEPS"):
         monkeypatch.setattr(skill_sampler, name, getattr(skill_sampler, name) // 4)
