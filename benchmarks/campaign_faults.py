@@ -33,6 +33,7 @@ from typing import Any
 from campaign_load import CLASSES, TOKEN, Connection, make_links, postgresql, start_server, write_project
 
 LEASE = 5.0  # seconds
+UNDISTURBED = 1.0  # seconds of load before the first kill and after the last
 CAP = 4
 
 
@@ -130,7 +131,7 @@ async def run_faults(load: Load, servers: list[Any], restart: Any, kills: int, r
     """Kill servers at random moments while the load runs."""
     running = asyncio.create_task(load.run())
     at = {round((number + 1) * kills / (restarts + 1)) for number in range(restarts)}
-    await asyncio.sleep(1)
+    await asyncio.sleep(UNDISTURBED)
     for number in range(kills):
         await asyncio.sleep(pause * load.dice.random())
         place = load.dice.randrange(len(servers))
@@ -140,7 +141,7 @@ async def run_faults(load: Load, servers: list[Any], restart: Any, kills: int, r
             await asyncio.to_thread(restart)
         servers[place] = await asyncio.to_thread(start_server, *restart.arguments[place])
         print(f"kill {number + 1} of {kills}: {len(load.acknowledged):,} acknowledged", file=sys.stderr, flush=True)
-    await asyncio.sleep(1)
+    await asyncio.sleep(UNDISTURBED)
     load.ended = True
     await running
 

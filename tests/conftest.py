@@ -77,6 +77,17 @@ def few_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def fewer_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intervals from a quarter of the usual draws, for tests of how many hold the truth in hundreds of fits.
+
+    Dawid-Skene and one coin keep all draws in tests/statistical/test_coverage.py. Half the variance turns most of the
+    tests with a quarter red.
+    """
+    for name in ("BURN_IN", "SWEEPS", "COIN_BURN_IN", "COIN_SWEEPS"):
+        monkeypatch.setattr(skill_sampler, name, getattr(skill_sampler, name) // 4)
+
+
+@pytest.fixture
 def few_folds(monkeypatch: pytest.MonkeyPatch) -> None:
     """`auto` weighs its members on two parts of the labels instead of five, for tests that look at something else."""
     monkeypatch.setattr(auto_members, "FOLDS", 2)

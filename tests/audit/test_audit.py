@@ -16,6 +16,8 @@ from crowdwise.audit.finding_types import Finding, Screen
 from crowdwise.report.page import make_report
 from crowdwise.simulate import simulate
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 
 def test_spammers_are_found_and_nobody_else() -> None:
     crowd = simulate("spammers", n_tasks=600, n_workers=12, n_classes=3, share=0.25, random_state=1)

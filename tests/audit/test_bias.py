@@ -19,6 +19,7 @@ from crowdwise.simulate import simulate
 if TYPE_CHECKING:
     from crowdwise.audit.finding_types import Finding
 
+pytestmark = pytest.mark.usefixtures("compiled")
 SKILL, DRAWN = 0.8, 0.375  # of the answers 0 of the group on its tasks, three eighths become 1: a rate 0.30 higher
 SIZE = SKILL * DRAWN
 

@@ -24,6 +24,8 @@ from crowdwise.simulate.dependence import dependent_groups
 from crowdwise.simulate.known_workers import simulate_workers
 from crowdwise.simulate.workers import constant_confusion, symmetric_confusion
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 
 def f1(crowd, **options):
     return f1_of(find_colluders(crowd.labels, **options), crowd)

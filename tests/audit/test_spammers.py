@@ -34,6 +34,7 @@ from crowdwise.simulate.dawid_skene import simulate_crowd
 from crowdwise.simulate.known_workers import simulate_workers
 from crowdwise.simulate.workers import constant_confusion, symmetric_confusion, unrelated_confusion
 
+pytestmark = pytest.mark.usefixtures("compiled")
 NEEDS_DATA = [
     pytest.mark.data,
     pytest.mark.skipif(not os.environ.get("CROWDWISE_DATA"), reason="CROWDWISE_DATA is not set"),

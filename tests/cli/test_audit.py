@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 
 @pytest.fixture
 def many(cw: Callable[..., Any], tmp_path: Path) -> Path:

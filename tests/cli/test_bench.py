@@ -199,17 +199,17 @@ def test_a_slug_stands_for_all_that_have_it() -> None:
 
 
 def test_ctrl_c_keeps_what_is_done(table: Path, tmp_path: Path) -> None:
-    table.write_text(table.read_text().replace("seeds = 2", "seeds = 500").replace("n_tasks = 30", "n_tasks = 20000"))
+    table.write_text(table.read_text().replace("seeds = 2", "seeds = 500").replace("n_tasks = 30", "n_tasks = 1000"))
     program = "import sys; from crowdwise.cli import main; sys.exit(main())"
     words = [sys.executable, "-c", program, "bench", str(table), "--out", str(tmp_path)]
     process = subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | {"COLUMNS": "80"}
     )
     rows = tmp_path / "mine.jsonl"
-    for _ in range(600):
+    for _ in range(1200):
         if rows.exists() and rows.read_text().count("\n") >= 3:
             break
-        time.sleep(0.1)
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130

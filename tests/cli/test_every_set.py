@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DATA = Path(os.environ.get("CROWDWISE_DATA") or "nowhere")
 pytestmark = [
     pytest.mark.data,
-    pytest.mark.usefixtures("few_sweeps", "few_folds"),
+    pytest.mark.usefixtures("compiled", "few_sweeps", "few_folds"),
     pytest.mark.skipif(
         not os.environ.get("CROWDWISE_DATA"),
         reason="CROWDWISE_DATA is not set: point it at the folder with NAME/labels.csv and NAME/truth.csv",

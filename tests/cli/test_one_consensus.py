@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:

@@ -29,6 +29,10 @@ pytest.importorskip("triton")  # tests/conftest.py has it interpret where there 
 cuda_engine = pytest.importorskip("crowdwise.engines.cuda_engine")
 
 CLOSE = 1e-12
+# Gold is cut among devices, so it is tried on several; without any, one device is enough.
+GOLD = pytest.mark.parametrize(
+    ("devices", "with_gold"), [(1, False), (3, True)], indirect=["devices"], ids=["no gold", "gold on three devices"]
+)
 
 
 @pytest.fixture(params=[1, 3], ids=["one device", "three devices"])
@@ -62,7 +66,7 @@ def compare(found: Statistics, expected: Statistics) -> None:
     np.testing.assert_allclose(found.counts, expected.counts, atol=100 * CLOSE)
 
 
-@pytest.mark.parametrize("with_gold", [False, True])
+@GOLD
 def test_confusion_pass(devices: int, n_classes: int, with_gold: bool) -> None:
     labels, gold = crowd(n_classes), gold_of(n_classes) if with_gold else NO_GOLD
     plain, ours = NUMPY.lay_out(labels, None), cuda_engine.ENGINE.make_passes(cuda_engine.ENGINE.lay_out(labels, None))
@@ -73,7 +77,7 @@ def test_confusion_pass(devices: int, n_classes: int, with_gold: bool) -> None:
         np.testing.assert_allclose(out, expected, atol=CLOSE)
 
 
-@pytest.mark.parametrize("with_gold", [False, True])
+@GOLD
 def test_vote_pass(devices: int, n_classes: int, with_gold: bool) -> None:
     labels, gold = crowd(n_classes), gold_of(n_classes) if with_gold else NO_GOLD
     plain, ours = NUMPY.lay_out(labels, None), cuda_engine.ENGINE.make_passes(cuda_engine.ENGINE.lay_out(labels, None))
@@ -117,7 +121,7 @@ def test_m_step_stays_on_the_device(devices: int) -> None:
 @pytest.mark.parametrize("slug", ["dawid-skene", "one-coin", "mean-field", "ebcc"])
 def test_methods_on_the_device(devices: int, slug: str) -> None:
     """Fits agree with the processor's to rounding, and twice on the device to the bit."""
-    labels = simulate_crowd(n_tasks=40, n_workers=6, n_classes=3, labels_per_task=4, random_state=3).labels
+    labels = simulate_crowd(n_tasks=16, n_workers=6, n_classes=3, labels_per_task=4, random_state=3).labels
     options = {"max_iter": 2, "tol": 0} | ({"n_subtypes": 2, "n_restarts": 1} if slug == "ebcc" else {})
     fits = [method(slug).load()(engine=engine, **options).fit(labels) for engine in ("numpy", "cuda", "cuda")]
     np.testing.assert_allclose(fits[1].posterior_, fits[0].posterior_, atol=1e-9)

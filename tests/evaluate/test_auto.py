@@ -16,7 +16,8 @@ from crowdwise.fitting.skill_intervals import shrink_rows_to_crowd
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate
 
-FEWER = {"cifar10h": 120}  # tasks: 51 labels of each take longer than three other sets
+pytestmark = pytest.mark.usefixtures("compiled")
+FEWER = {"cifar10h": 60}  # tasks: 51 labels of each take longer than three other sets
 FOURTEEN = (
     "bluebird", "dog", "web", "rte", "temp", "sp", "zencrowd_us", "adult2", "fact_eval", "ducks", "labelme", "music",
     "imagenet15n", "cifar10h",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.fuzz.targets import TARGETS, run_case
 
-CASES = {"files": 200, "crowds": 80, "parameters": 80, "models": 80, "features": 80, "commands": 40, "tables": 40}
+CASES = {"files": 200, "crowds": 50, "parameters": 80, "models": 40, "features": 80, "commands": 40, "tables": 25}
 FIRST = 1_000_000  # other cases than those run by hand
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 EVERY_KIND = pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.name)
 
+FEW = 15  # tasks, or items that are compared
 # The quickest method of each kind, where any method will do.
 BASELINES = {"borda", "components", "distance-clusters", "iou-clusters", "majority", "majority-vote", "mean", "median",
              "medoid", "votes", "win-rate"}  # fmt: skip
@@ -39,7 +40,7 @@ def test_the_command_knows_every_kind() -> None:
 
 @EVERY_KIND
 def test_described_and_aggregated(kind: Kind, tmp_path: Path) -> None:
-    made = kind.simulate(random_state=3)
+    made = kind.simulate(FEW, random_state=3)
     file = tmp_path / "answers.csv"
     pacsv.write_csv(made.answers.to_table(), file)
     assert "What next" in run("describe", file)
@@ -55,7 +56,7 @@ def test_described_and_aggregated(kind: Kind, tmp_path: Path) -> None:
 
 @EVERY_KIND
 def test_compared_audited_and_drawn(kind: Kind, tmp_path: Path) -> None:
-    made = kind.simulate(random_state=3)
+    made = kind.simulate(FEW, random_state=3)
     file = tmp_path / "answers.csv"
     pacsv.write_csv(made.answers.to_table(), file)
     plain = next(method.slug for method in kind.methods() if method.slug in BASELINES)
@@ -64,7 +65,7 @@ def test_compared_audited_and_drawn(kind: Kind, tmp_path: Path) -> None:
     assert {row["method"] for row in compared["methods"]} == {kind.default, plain}
     assert compared["best"] in {kind.default, plain}
     found = json.loads(run("audit", file, "--json", "--method", plain))
-    assert {row["worker"] for row in found["workers"]} == set(made.answers.workers.to_pylist())
+    assert {row["worker"] for row in found["workers"]} == set(made.answers.to_table()["worker"].to_pylist())
     run("report", file, "--out", tmp_path / "page.html", "--method", plain)
     page = (tmp_path / "page.html").read_text()
     assert "<script" not in page

@@ -52,6 +52,7 @@ def test_models_and_parameters_are_there(name: str) -> None:
     check_jobs(replace(table, limits=table.quick_version().limits).jobs(seeds=1))  # of every setting, on few tasks
 
 
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("name", TABLES)
 def test_the_small_version_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fairness_measures, "TREES", 10)

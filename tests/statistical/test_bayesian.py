@@ -15,6 +15,7 @@ from crowdwise.fitting.prior_knowledge import PriorKnowledge
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate_workers
 
+pytestmark = pytest.mark.usefixtures("compiled", "fewer_sweeps")
 FALSE_ALARM = 1e-3  # of each test of uniform ranks, over random streams; the seed is fixed
 
 

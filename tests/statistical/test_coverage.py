@@ -32,6 +32,7 @@ from crowdwise.simulate.workers import class_wise_confusion, draw_skilled_confus
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.usefixtures("compiled")
 WORKERS = 300  # of coverages that fall to .8, the tests would see nineteen in twenty
 MORE_WORKERS = 500
 
@@ -104,6 +105,7 @@ def test_dawid_skene(population: Any, n_classes: int, n_tasks: int, n_workers: i
     assert LOW <= coverage(cw.DawidSkene, population, n_classes, n_tasks, n_workers, labels_per_task) <= HIGH
 
 
+@pytest.mark.usefixtures("fewer_sweeps")
 @CLASSES
 @pytest.mark.parametrize(("make", "population"), [(cw.OneCoin, coins), (cw.DawidSkene, matrices)])
 def test_two_labels_a_task(make: Any, population: Any, n_classes: int) -> None:
@@ -114,6 +116,7 @@ def test_two_labels_a_task(make: Any, population: Any, n_classes: int) -> None:
     assert 0.80 <= coverage(make, population, n_classes, 300, 30, 2) <= 0.99
 
 
+@pytest.mark.usefixtures("fewer_sweeps")
 @pytest.mark.parametrize(("level", "low", "high"), [(0.5, 0.43, 0.60), (0.99, 0.975, 1.0)])
 def test_other_levels(level: float, low: float, high: float) -> None:
     assert low <= coverage(cw.OneCoin, coins, 3, 300, 30, 5, level) <= high
@@ -130,6 +133,7 @@ def habits(n_workers: int, n_classes: int, generator: np.random.Generator) -> An
     return competent * np.eye(n_classes) + (1 - competent) * habit
 
 
+@pytest.mark.usefixtures("fewer_sweeps")
 @pytest.mark.parametrize(("n_tasks", "n_workers"), [(300, 30), (1000, 100)], ids=str)
 @pytest.mark.parametrize(
     ("slug", "population", "n_classes_of_size"),
@@ -206,6 +210,7 @@ def hard_crowd(seed: int, spread: float, n_classes: int = 3) -> tuple[CrowdLabel
     return labels, np.bincount(worker, chance) / np.bincount(worker)
 
 
+@pytest.mark.usefixtures("fewer_sweeps")
 @pytest.mark.parametrize("slug", ["dawid-skene", "mean-field", "one-coin", "majority-vote"])
 def test_hard_tasks(slug: str) -> None:
     """Without the allowance for errors in common, Dawid-Skene covers .65 of these workers."""

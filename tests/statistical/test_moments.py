@@ -16,6 +16,7 @@ import crowdwise as cw
 from crowdwise.simulate import simulate_workers
 from crowdwise.simulate.workers import draw_skilled_confusion
 
+pytestmark = pytest.mark.usefixtures("compiled", "fewer_sweeps")
 RATE = 16
 SEEDS = range(8)
 

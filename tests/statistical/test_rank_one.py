@@ -16,6 +16,7 @@ import crowdwise as cw
 from crowdwise.simulate import simulate_workers
 from crowdwise.simulate.workers import symmetric_confusion
 
+pytestmark = pytest.mark.usefixtures("compiled", "fewer_sweeps")
 METHODS = pytest.mark.parametrize("slug", ["kos", "ghosh-svd", "dalvi", "sml", "pgd", "m-msr"])
 
 

@@ -18,6 +18,7 @@ from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate, simulate_workers
 from crowdwise.simulate.workers import draw_skilled_confusion
 
+pytestmark = pytest.mark.usefixtures("compiled", "fewer_sweeps")
 STICKY = np.array([[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.3, 0.1, 0.6]])
 
 
