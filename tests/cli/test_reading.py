@@ -161,8 +161,9 @@ def test_an_answer_given_in_two_files_is_an_error(days: Path, cw: Callable[..., 
 
 
 @pytest.mark.usefixtures("days")
-def test_standard_input_may_be_one_of_the_files(cw: Callable[..., Any]) -> None:
-    ran = cw("aggregate", "day1.csv", "-", "--json", stdin=b"task,worker,label\nnew,ann,x\n")
+@pytest.mark.parametrize("files", [("day1.csv", "-"), ("-", "day1.csv")])
+def test_standard_input_may_be_one_of_the_files(files: tuple[str, str], cw: Callable[..., Any]) -> None:
+    ran = cw("aggregate", *files, "--json", stdin=b"task,worker,label\nnew,ann,x\n")
     assert ran.json["n_tasks"] == 7
     assert cw("aggregate", "-", "-").code == 2
     assert "only one of LABELS" in cw("aggregate", "-", "day1.csv", "--truth", "-").err

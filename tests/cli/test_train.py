@@ -6,6 +6,7 @@ import csv
 import io
 import subprocess
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,8 @@ import pytest
 from PIL import Image
 
 from crowdwise.cli.commands.train import TrainOptions
+from crowdwise.labels import CrowdLabels
+from crowdwise.learn import CrowdLayer
 from crowdwise.saved import load
 
 if TYPE_CHECKING:
@@ -288,3 +291,20 @@ def test_without_torch(place: Path) -> None:
     assert ran.returncode == 2
     assert "needs torch, which is not installed: pip install 'crowdwise[learn]'" in ran.stderr
     assert not (place / "out").exists()
+
+
+def test_classes_whose_names_are_written_alike_keep_their_columns(cw: Callable[..., Any], tmp_path: Path) -> None:
+    """A name with an unseen character, and one that holds the letters by which it is written out."""
+    classes = ["a\u200b", r"a\u200b", "b"]
+    answers = [(task, worker, classes[task % 3]) for task in range(30) for worker in ("ann", "bob")]
+    labels = CrowdLabels.from_arrays(*zip(*answers, strict=True), classes=classes)
+    X = np.eye(3)[np.arange(30) % 3]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        CrowdLayer(epochs=1, network="linear").fit(X, labels).save(tmp_path / "model")
+    np.save(tmp_path / "X.npy", X)
+    assert cw("predict", tmp_path / "model", "--features", tmp_path / "X.npy", "--out", tmp_path / "p.csv").code == 0
+    with (tmp_path / "p.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0])[3:] == [r"p_a\u200b", r"p_a\\u200b", "p_b"]
+    assert sum(float(rows[0][name]) for name in list(rows[0])[3:]) == pytest.approx(1)

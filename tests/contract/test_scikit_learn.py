@@ -38,6 +38,8 @@ def test_parameters_and_clones(method: Method) -> None:
 def test_a_strange_parameter_is_refused(method: Method) -> None:
     with pytest.raises(ValueError, match=f"{method.class_name} has no parameter 'no_such'"):
         method.load()().set_params(no_such=1)
+    with pytest.raises(ValueError, match="engine is 'auto', which has no parameters of its own: 'inner'"):
+        method.load()().set_params(engine__inner=1)
     with pytest.raises(TypeError, match="unexpected keyword argument 'no_such'"):
         method.load()(no_such=1)
 

@@ -395,3 +395,15 @@ def test_arrow_streams_that_were_put_together_are_not_half_read(tmp_path: Path) 
     (tmp_path / "two.arrow").write_bytes(sink.getvalue() * 2)
     with pytest.raises(InputError, match="holds more after the end of its Arrow stream"):
         read_labels(tmp_path / "two.arrow")
+
+
+@pytest.mark.parametrize(
+    ("matrix", "missing"), [([["1", "0"], ["2", "1"]], 0), ([[1, -1], [2, 1]], "-1"), ([[b"a", b"x"]], "x")]
+)
+def test_a_marker_of_another_type_than_the_cells_is_noted(matrix: Any, missing: Any) -> None:
+    array = np.array(matrix)
+    with pytest.warns(InputWarning, match="counts as an answer. Give the marker as it stands in the matrix"):
+        assert len(CrowdLabels.from_dense(array, missing=missing)) == array.size
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(CrowdLabels.from_dense(array, missing=array.dtype.type(missing))) == array.size - 1

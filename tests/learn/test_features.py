@@ -45,8 +45,23 @@ def whole(given: Any) -> Any:
         scipy.sparse.csr_matrix(ROWS),
         scipy.sparse.coo_array(ROWS),
         ROWS.astype(object),
+        pd.DataFrame(ROWS),  # whose columns are called 0 and 1
+        pd.DataFrame(ROWS, columns=["a", 1]),
     ],
-    ids=["float64", "float16", "int", "lists", "tensor", "pandas", "polars", "csr", "coo", "object"],
+    ids=[
+        "float64",
+        "float16",
+        "int",
+        "lists",
+        "tensor",
+        "pandas",
+        "polars",
+        "csr",
+        "coo",
+        "object",
+        "numbered",
+        "both",
+    ],
 )
 def test_rows_of_every_kind(given: Any) -> None:
     found = whole(given)

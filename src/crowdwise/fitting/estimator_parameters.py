@@ -62,7 +62,10 @@ class Estimator:
             else:
                 setattr(self, outer, value)
         for name, own in inner.items():
-            getattr(self, name).set_params(**own)
+            value = getattr(self, name)
+            if not hasattr(value, "set_params"):
+                raise ValueError(f"{name} is {quote(value)}, which has no parameters of its own: {listing(own)}.")
+            value.set_params(**own)
         return self
 
     def _check_parameters(self) -> None:

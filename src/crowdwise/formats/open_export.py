@@ -93,7 +93,10 @@ def find_export(
     held = hold_source(source)
     if held is None:
         if format is not None or question is not None:
-            raise InputError("format and question are for exports of labelling tools, and this is a table in memory.")
+            raise InputError(
+                "format and question are for exports of labelling tools, and this is a table in memory, or standard "
+                "input among several files."
+            )
         return source, None
     files = open_files(held) if workers is None else open_files_of_workers(_check_workers(held, workers), workers)
     form = recognise(files) if files.files else None
@@ -131,7 +134,10 @@ def _check_workers(held: Any, workers: Sequence[str]) -> Sequence[str | Path]:
 
 
 def hold_source(source: Any) -> Any:
-    """The source if it is files; what can be read only once is held in memory. None for tables in memory."""
+    """The source if it is files; what can be read only once is held in memory.
+
+    None for tables in memory, and for several files of which one can be read once: to recognise them would take it.
+    """
     if isinstance(source, Blob):
         return source
     if hasattr(source, "read") and not hasattr(source, "__arrow_c_stream__"):
@@ -139,8 +145,14 @@ def hold_source(source: Any) -> Any:
     several = list(source) if isinstance(source, list | tuple) else [source]
     if not several or not all(isinstance(each, str | Path) for each in several):
         return None
-    if len(several) == 1 and not Path(several[0]).is_dir():
-        path = Path(several[0])
-        if str(several[0]) == "-" or (path.exists() and not path.is_file()):
-            return open_blob(several[0])
+    if any(map(_can_be_read_once, several)):
+        return open_blob(several[0]) if len(several) == 1 else None
     return several
+
+
+def _can_be_read_once(given: str | Path) -> bool:
+    """Whether it is standard input, or a pipe."""
+    try:
+        return str(given) == "-" or (Path(given).exists() and not Path(given).is_file() and not Path(given).is_dir())
+    except (OSError, ValueError):  # a name that no file can have is said to be so when it is opened
+        return False

@@ -61,7 +61,9 @@ def labels_from_matrix(
     matrix = _as_matrix(matrix)
     if isinstance(missing, list | tuple | dict | set) or getattr(missing, "ndim", 0) > 0:
         raise InputError(f"missing is {quote(missing)}; it must be one value, the marker of no answer.")
-    task, worker = np.nonzero(_mark_answers(matrix, missing))
+    answered = _mark_answers(matrix, missing)
+    _warn_of_marker_of_another_type(matrix, answered, missing)
+    task, worker = np.nonzero(answered)
     matrix = np.asarray(matrix)
     return _labels(
         task, worker, as_column(matrix[task, worker], "label", "the matrix"),
@@ -284,6 +286,21 @@ def _mark_answers(matrix: np.ndarray[Any, Any], missing: Any) -> np.ndarray[Any,
         answered[answered] = matrix[answered] != NO_ANSWER
     result: np.ndarray[Any, Any] = answered
     return result
+
+
+def _warn_of_marker_of_another_type(matrix: np.ndarray[Any, Any], answered: np.ndarray[Any, Any], missing: Any) -> None:
+    """Say so where cells that read as the marker of no answer are of another type, and count as answers therefore."""
+    if missing is None or _no_cell(missing):
+        return
+    text = missing.decode(errors="replace") if isinstance(missing, bytes) else str(missing)
+    alike = [cell for cell in np.unique(np.asarray(matrix)[answered].astype(str)).tolist() if cell == text]
+    if alike:
+        warnings.warn(
+            f"missing is {quote(missing)}, and the matrix holds {quote(text)} of another type, which counts as an "
+            "answer. Give the marker as it stands in the matrix.",
+            InputWarning,
+            stacklevel=4,
+        )
 
 
 def _is_whole(matrix: np.ndarray[Any, Any], answered: np.ndarray[Any, Any]) -> bool:

@@ -176,7 +176,7 @@ def make_features(given: Any) -> Features:
 
 def _features_of_frame(frame: nw.DataFrame[Any]) -> Features:
     columns = [name for name in frame.columns if name != TASK]
-    features = _hold_tensor(_make_tensor(frame.select(columns).to_numpy()))
+    features = _hold_tensor(_make_tensor(frame.select(nw.col(*columns)).to_numpy() if columns else np.empty((0, 0))))
     features.columns = tuple(columns) if all(isinstance(name, str) for name in columns) else ()
     if TASK in frame.columns:
         features.names = (as_vocabulary(frame[TASK].to_native(), "task"),)

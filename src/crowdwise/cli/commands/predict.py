@@ -162,7 +162,7 @@ def _predict_tasks(
             "task": names,
             "label": model._names.classes.take(pa.array(chosen)),
             "confidence": shares[np.arange(chosen.size), chosen],
-            **{f"p_{escape_unprintable(name)}": shares[:, k] for k, name in enumerate(model.classes_.tolist())},
+            **{f"p_{name}": shares[:, k] for k, name in enumerate(model.classes_.tolist())},  # defused when written
         }
     )
     scores: dict[str, Any] = {}
