@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 import warnings
 from contextlib import contextmanager
@@ -52,11 +51,14 @@ class StoreOptions:
 def open_stored(files: LabelFiles, engine: str, store: StoreOptions, out: str | None) -> Iterator[tuple[Any, Any]]:
     """The engine and the labels on the disk. A folder that was not named is removed once all went well."""
     from crowdwise.engines import Dask, Stream
+    from crowdwise.engines.storing_engine import claim_scratch, remove_scratch
 
     own = out is not None and store.scratch is None
     scratch = f"{out.rstrip('/')}.scratch" if out is not None and own else store.scratch
     if engine == "stream" and store.scheduler is not None:
         raise InputError("--scheduler is for --engine dask. Leave it out, or add --engine dask.")
+    if own and scratch is not None:
+        claim_scratch(scratch)
     client = _connect(store.scheduler) if store.scheduler is not None else None
     runner = Stream(store.memory, scratch) if engine == "stream" else Dask(client, scratch)
     options = {name: files.reader_options()[name] for name in ("task", "worker", "label", "classes", "on_duplicate")}
@@ -65,7 +67,7 @@ def open_stored(files: LabelFiles, engine: str, store: StoreOptions, out: str | 
     if client is not None:
         client.close()
     if own and scratch is not None:
-        shutil.rmtree(scratch, ignore_errors=True)
+        remove_scratch(scratch)
 
 
 def _connect(address: str) -> Any:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from crowdwise.engines.protocol import Statistics
     from crowdwise.labels.crowd_labels import CrowdLabels
 
-__all__ = ["StoringEngine"]
+__all__ = ["StoringEngine", "claim_scratch", "remove_scratch", "store_labels"]
+
+MARK = ".crowdwise-scratch"  # in folders that are ours to remove
 
 
 class StoringEngine:
@@ -76,8 +78,30 @@ def make_scratch(folder: str | Path | None) -> Path:
             return Path(tempfile.mkdtemp(prefix="crowdwise-"))
         Path(folder).mkdir(parents=True, exist_ok=True)
         return Path(folder)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in its name
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"Cannot make the scratch folder {quote(str(folder))}: {reason}.") from error
+
+
+def claim_scratch(folder: str | Path) -> Path:
+    """A folder that nobody named and that will be removed: a new one, an empty one, or one of an earlier run of ours."""
+    place = make_scratch(folder)
+    try:
+        if any(place.iterdir()) and not (place / MARK).is_file():
+            raise InputError(
+                f"{quote(str(place))}, where labels would be sorted, holds other files. Move it away, or name another "
+                "folder (--scratch)."
+            )
+        (place / MARK).touch()
     except OSError as error:
-        raise InputError(f"Cannot make the scratch folder {quote(str(folder))}: {error.strerror}.") from error
+        raise InputError(f"Cannot use the scratch folder {quote(str(place))}: {error.strerror}.") from error
+    return place
+
+
+def remove_scratch(folder: str | Path) -> None:
+    """Remove a folder that was claimed, and no other."""
+    if (Path(folder) / MARK).is_file():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def store_labels(labels: CrowdLabels, folder: Path, part_labels: int | None) -> LabelStore:
