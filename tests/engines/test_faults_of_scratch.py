@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import crowdwise as cw
 from crowdwise.cli import main
 from crowdwise.engines import Stream
 from crowdwise.labels import InputError
+from crowdwise.labels.engine_choice import ENGINES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,3 +44,36 @@ def test_a_folder_of_the_user_is_not_removed(table: Path, tmp_path: Path, capsys
 def test_a_folder_that_no_disk_can_have(table: Path) -> None:
     with pytest.raises(InputError, match="Cannot make the scratch folder"):
         Stream(scratch="a\0b").read(table)
+
+
+@pytest.mark.parametrize("name", ["answers.npy", "classes.ends", "labels_per_task.i4", "tasks.data", "workers.ends"])
+def test_files_that_were_cut_or_changed(table: Path, tmp_path: Path, name: str) -> None:
+    Stream(scratch=tmp_path / "s").read(table)
+    file = tmp_path / "s" / name
+    content = file.read_bytes()
+    changed = content[:-1] + bytes([content[-1] ^ 255])
+    for other in (content[: len(content) // 2], b"", changed):
+        file.write_bytes(other)
+        with pytest.raises(InputError, match=r"Delete"):
+            cw.MajorityVote().fit(Stream(scratch=tmp_path / "s").read(table)).consensus()
+
+
+def test_a_model_of_labels_on_the_disk_is_saved(table: Path, tmp_path: Path) -> None:
+    labels = Stream(scratch=tmp_path / "s").read(table)
+    model = cw.DawidSkene(engine=Stream()).fit(labels)
+    model.save(tmp_path / "m")
+    assert np.array_equal(cw.load(tmp_path / "m").posterior_, model.posterior_)
+
+
+def test_engines_are_those_that_run() -> None:
+    assert set(ENGINES) == {"auto", "cuda", "dask", "numba", "numpy", "stream"}
+
+
+def test_some_of_the_labels_are_in_memory(table: Path) -> None:
+    some = Stream().read(table).select(workers=["x"])
+    assert (some.n_labels, some.in_memory) == (9, True)
+
+
+def test_known_truths_of_a_new_class(table: Path) -> None:
+    with pytest.raises(InputError, match=r"do not have: 'emu'\. Declare all classes"):
+        cw.DawidSkene().fit(Stream().read(table), gold={"t0": "emu", "t1": "a"})

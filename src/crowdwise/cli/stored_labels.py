@@ -51,7 +51,7 @@ class StoreOptions:
 def open_stored(files: LabelFiles, engine: str, store: StoreOptions, out: str | None) -> Iterator[tuple[Any, Any]]:
     """The engine and the labels on the disk. A folder that was not named is removed once all went well."""
     from crowdwise.engines import Dask, Stream
-    from crowdwise.engines.storing_engine import claim_scratch, remove_scratch
+    from crowdwise.engines.engines_on_disk import claim_scratch, remove_scratch
 
     own = out is not None and store.scratch is None
     scratch = f"{out.rstrip('/')}.scratch" if out is not None and own else store.scratch

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from crowdwise.engines.engines_on_disk import StoringEngine
 from crowdwise.engines.external_sort import ROLES, same_source
 from crowdwise.engines.label_store import (
     LabelStore,
@@ -32,7 +33,6 @@ from crowdwise.engines.label_store import (
 from crowdwise.engines.part_passes import PassJob, add_results, run_part
 from crowdwise.engines.partition_files import find_names, join_names, join_part, list_pieces, split_piece
 from crowdwise.engines.protocol import Statistics
-from crowdwise.engines.storing_engine import StoringEngine
 from crowdwise.kernels.threads import use_threads
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.several_files import expand_paths

@@ -189,11 +189,13 @@ class LabelStore:
             self.parts = [Part(**each) for each in facts["parts"]]
             self.text: list[str] = facts["text"]
             self.answers: IntArray = np.load(self.folder / "answers.npy", allow_pickle=False)
-        except (OSError, KeyError, TypeError, ValueError) as error:
+        except (OSError, KeyError, TypeError, ValueError, EOFError) as error:
             raise InputError(f"{str(folder)!r} holds no labels that can be used: {error}. Delete it.") from error
-        self.n_workers, self.n_classes = (int(each) for each in self.answers.shape)
         self.n_tasks = sum(each.n_tasks for each in self.parts)
         self.n_labels = sum(each.n_labels for each in self.parts)
+        if self.answers.ndim != 2 or self.answers.dtype != np.int64 or self.answers.sum() != self.n_labels:
+            raise InputError(_say_damaged(self.folder / "answers.npy"))
+        self.n_workers, self.n_classes = (int(each) for each in self.answers.shape)
 
     def __reduce__(self) -> tuple[type[LabelStore], tuple[Path]]:
         return LabelStore, (self.folder,)
@@ -216,7 +218,12 @@ class LabelStore:
     @cached_property
     def labels_per_task(self) -> IntArray:
         """Number of labels of each task, mapped from the disk."""
-        return np.memmap(self.folder / "labels_per_task.i4", np.int32, "r", shape=(self.n_tasks,))
+        path = self.folder / "labels_per_task.i4"
+        with _say_read_errors(path):
+            counts = np.memmap(path, np.int32, "r", shape=(self.n_tasks,))
+        if counts.sum(dtype=np.int64) != self.n_labels:
+            raise InputError(_say_damaged(path))
+        return counts
 
     def rows_of(self, part: Part) -> slice:
         """The tasks of a part, among all."""
@@ -294,13 +301,35 @@ class LabelStore:
         return rows
 
     def _map_names(self, what: str, length: int) -> pa.Array:
-        data = pa.memory_map(str(self.folder / f"{what}.data")).read_buffer()
-        if what not in self.text:
-            return pa.Array.from_buffers(pa.int64(), length, [None, data])
-        ends = pa.memory_map(str(self.folder / f"{what}.ends")).read_buffer()
-        names = pa.Array.from_buffers(pa.large_string(), length, [None, ends, data])
-        # Text below 2 GiB is what all of the package knows; large_string is for more.
-        return names.cast(pa.string()) if data.size < 2**28 else names
+        path = self.folder / f"{what}.data"
+        with _say_read_errors(path):
+            data = pa.memory_map(str(path)).read_buffer()
+            if what not in self.text:
+                if data.size != 8 * length:
+                    raise InputError(_say_damaged(path))
+                return pa.Array.from_buffers(pa.int64(), length, [None, data])
+            ends = pa.memory_map(str(self.folder / f"{what}.ends")).read_buffer()
+            if ends.size != 8 * (length + 1) or np.frombuffer(ends, np.int64)[-1] != data.size:
+                raise InputError(_say_damaged(path))
+            names = pa.Array.from_buffers(pa.large_string(), length, [None, ends, data])
+            if data.size >= 2**28:
+                return names
+            # Text below 2 GiB is what all of the package knows; large_string is for more.
+            names.validate(full=True)
+            return names.cast(pa.string())
+
+
+@contextlib.contextmanager
+def _say_read_errors(path: Path) -> Iterator[None]:
+    """A file that is missing, cut short or changed, as one sentence."""
+    try:
+        yield
+    except (OSError, ValueError) as error:  # ValueError: Arrow's, and NumPy's of a file that is too short
+        raise InputError(_say_damaged(path)) from error
+
+
+def _say_damaged(path: Path) -> str:
+    return f"{str(path)!r} is damaged, or missing. Delete its folder, and run again."
 
 
 def _say_changed(path: Path) -> str:

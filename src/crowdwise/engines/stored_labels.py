@@ -60,6 +60,10 @@ class StoredLabels(CrowdLabels):
             object.__setattr__(self, column, values)
         return columns[name]
 
+    @classmethod
+    def _sorted(cls, *given: Any) -> CrowdLabels:
+        return CrowdLabels._sorted(*given)  # some of the labels are labels in memory
+
     @property
     def n_tasks(self) -> int:
         """Number of tasks; all have labels."""

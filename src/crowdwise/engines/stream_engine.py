@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.engines.engines_on_disk import StoringEngine
 from crowdwise.engines.part_passes import PassJob, add_results, run_part
-from crowdwise.engines.storing_engine import StoringEngine
 from crowdwise.kernels.threads import n_threads
 from crowdwise.labels.errors import InputError, quote
 

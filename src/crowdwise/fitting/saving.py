@@ -71,6 +71,7 @@ def save_model(model: CrowdModel, folder: str | Path) -> None:
 def write_model(model: CrowdModel, draft: Path, **more: Any) -> None:
     """Write what every fitted model has into a folder: the header (and `more` in it), arrays and vocabularies."""
     arrays = {name: getattr(model, f"{name}_") for name in (*_array_names(model), *COUNTS)}
+    arrays["labels_per_task"] = np.asarray(arrays["labels_per_task"], np.int64)  # shorter where labels are on the disk
     for columns in COLUMN_SETS:
         arrays |= {f"{columns}/{name}": values for name, values in getattr(model, f"{columns}_").items()}
     plain, beside = stored_parameters(model)
@@ -100,6 +101,8 @@ def stored_parameters(model: Estimator) -> tuple[dict[str, Any], dict[str, Any]]
             plain[name] = {"array": name}
         else:
             plain[name] = value if value is None or isinstance(value, str | int | float | bool) else None
+    if plain.get("engine", "auto") is None:  # one with settings, such as a folder, which were of this fit alone
+        plain["engine"] = "auto"
     return plain, beside
 
 

@@ -139,6 +139,11 @@ def add_classes_of_truth(source: Any, labels: CrowdLabels) -> CrowdLabels:
             "classes= (on the command line --classes) when reading the labels."
         )
     new = named.filter(pa.array(~known))
+    if not labels.in_memory:
+        raise InputError(
+            f"The known truths name classes that the labels on the disk do not have: {listing(new.to_pylist())}. "
+            "Declare all classes with classes= (on the command line --classes), and read the labels anew."
+        )
     have = {str(name).strip().casefold(): name for name in labels.classes.to_pylist()}
     twins = [(name, have[key]) for name in new.to_pylist() if (key := str(name).strip().casefold()) in have]
     if twins:

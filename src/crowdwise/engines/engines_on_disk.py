@@ -84,7 +84,7 @@ def make_scratch(folder: str | Path | None) -> Path:
 
 
 def claim_scratch(folder: str | Path) -> Path:
-    """A folder that nobody named and that will be removed: a new one, an empty one, or one of an earlier run of ours."""
+    """A folder that nobody named and that will be removed: new, empty, or of an earlier run of ours."""
     place = make_scratch(folder)
     try:
         if any(place.iterdir()) and not (place / MARK).is_file():
