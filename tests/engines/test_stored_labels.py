@@ -275,7 +275,7 @@ def test_memory_that_is_out(table: Path, tmp_path: Path, monkeypatch: pytest.Mon
 BAD = [
     ({"task": [1, None], "worker": ["a", "b"], "label": ["x", "y"]}, "no task in 1 of 2 rows"),
     ({"task": [1, 1], "worker": ["a", "a"], "label": ["x", "y"]}, "repeat an earlier one"),
-    ({"task": [1, 2], "label": ["x", "y"]}, "no columns for the worker"),
+    ({"task": [1, 2], "label": ["x", "y"]}, "has no worker column"),
 ]
 
 

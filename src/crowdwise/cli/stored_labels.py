@@ -28,6 +28,7 @@ STORING_ENGINES = ("stream", "dask")
 DEFAULT_METHOD = "dawid-skene"  # auto compares many methods, which takes labels in memory
 UNSURE = 0.6  # confidence below which a task counts as unsure
 PAIRS = 5  # of classes that are told
+READ = ("task", "worker", "label", "classes", "on_duplicate", "kind")  # options of reading
 panel = "Labels beyond memory (--engine stream, --engine dask)"
 
 
@@ -61,7 +62,7 @@ def open_stored(files: LabelFiles, engine: str, store: StoreOptions, out: str | 
         claim_scratch(scratch)
     client = _connect(store.scheduler) if store.scheduler is not None else None
     runner = Stream(store.memory, scratch) if engine == "stream" else Dask(client, scratch)
-    options = {name: files.reader_options()[name] for name in ("task", "worker", "label", "classes", "on_duplicate")}
+    options = {name: files.reader_options()[name] for name in READ}
     labels = runner.read(files.files, **options)
     yield runner, labels
     if client is not None:

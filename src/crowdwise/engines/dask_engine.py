@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.engines.engines_on_disk import StoringEngine
-from crowdwise.engines.external_sort import ROLES, same_source
+from crowdwise.engines.external_sort import same_source
 from crowdwise.engines.label_store import (
     LabelStore,
     count_part_labels,
@@ -30,12 +30,14 @@ from crowdwise.engines.label_store import (
     finish_store,
     say_disk_errors,
 )
+from crowdwise.engines.names_on_disk import Anywhere, check_names, note_similar_names, order_classes
 from crowdwise.engines.part_passes import PassJob, add_results, run_part
 from crowdwise.engines.partition_files import find_names, join_names, join_part, list_pieces, split_piece
 from crowdwise.engines.protocol import Statistics
 from crowdwise.kernels.threads import use_threads
-from crowdwise.labels.errors import InputError, listing, quote
-from crowdwise.labels.several_files import expand_paths
+from crowdwise.labels.errors import SHOWN, InputError, listing, quote
+from crowdwise.labels.several_files import expand_paths, join_sources
+from crowdwise.labels.vocabulary import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,7 +74,7 @@ class Dask(StoringEngine):
     # ---- reading ------------------------------------------------------------------------------------------------
 
     def _store(self, source: Any, folder: Path, **options: Any) -> LabelStore:
-        task, worker, label = (options.get(role) for role in ROLES)
+        task, worker, label = options.get("task"), options.get("worker"), options.get("label")
         classes, on_duplicate = options.get("classes"), options.get("on_duplicate", "error")
         given = source if isinstance(source, list | tuple) else [source]
         local = expand_paths([each for each in given if "://" not in str(each)])
@@ -90,17 +92,18 @@ class Dask(StoringEngine):
         if same_source(folder, made_of):
             return LabelStore(folder)
         pieces = [piece for path in paths for piece in list_pieces(path, (task, worker, label))]
+        if len(local) > 1:
+            join_sources(local)  # which refuses files with different columns
         met = self.map(find_names, [(piece,) for piece in pieces])
         n_labels = sum(each[2] for each in met)
         if not n_labels:
             raise InputError("There are no labels in the files. Give at least one answer of one worker to one task.")
         workers, known = join_names([each[0] for each in met]), join_names([each[1] for each in met])
-        if classes is not None:
-            declared = pa.array([str(each) for each in classes])
-            strange = [name for name in known.to_pylist() if str(name) not in set(declared.to_pylist())]
-            if strange:
-                raise InputError(f"The labels hold {listing(strange)}, which --classes does not name.")
-            known = declared.cast(known.type)
+        place = Anywhere(", ".join(Path(path).name for path in paths[:SHOWN]))
+        check_names(workers, "worker", pieces[0].columns[1], place)
+        met_as_text = pa.types.is_string(known.type)
+        _, known = order_classes(check_names(known, "label", pieces[0].columns[2], place), classes, place)
+        known = as_text(known) if met_as_text else known
         sizes = len(workers), len(known)
         n_parts = max(1, -(-n_labels // (self.part_labels or count_part_labels(*sizes))))
         for what, names in (("workers", workers), ("classes", known)):
@@ -113,11 +116,17 @@ class Dask(StoringEngine):
         split = self.map(split_piece, [(piece, at, str(folder), n_parts) for at, piece in enumerate(pieces)])
         groups = [{at: found[part] for at, found in enumerate(split) if part in found} for part in range(n_parts)]
         text = len({str(list_type) for list_type in self._task_types(folder, len(pieces))}) > 1
+        asked = (None if classes is not None or options.get("kind") == "labels" else known, None)
         joined = self.map(
-            join_part, [(part, groups[part], str(folder), sizes, on_duplicate, text) for part in range(n_parts)]
+            join_part,
+            [
+                (part, groups[part], str(folder), sizes, on_duplicate, text, (pieces[0].columns[0], asked[part > 0]))
+                for part in range(n_parts)
+            ],
         )
         if fingerprint_files(local) != made_of["files"]:
             raise InputError(f"{listing(map(str, local))} changed while it was read. Run again when it is complete.")
+        note_similar_names(pa.array([], pa.string()), workers, known, declared=classes is not None)
         self._finish(folder, joined, workers, known, made_of)
         for at in range(len(pieces)):
             (folder / f"piece-{at:05}.parquet").unlink(missing_ok=True)

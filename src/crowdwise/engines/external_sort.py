@@ -1,5 +1,7 @@
 """Files of labels, read with DuckDB and sorted by task, once, into the parts of a store; memory stays in its bounds.
 
+Text is written as Parquet first, by the reader that the package has for it: DuckDB takes quotes and headers otherwise.
+
 Names of workers and classes become codes in alphabetical (or numerical) order. Tasks are numbered in the order of their
 names; where labels are many, those come first whose hash falls in the first bucket, and so on (`task_runs`). DuckDB
 reads and does not sort, since its sort takes more memory than it is told. A store of the same files is used again.
@@ -7,42 +9,49 @@ reads and does not sort, since its sort takes more memory than it is told. A sto
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from crowdwise.engines.label_store import LabelStore, count_part_labels, fingerprint_files, finish_store, write_part
+from crowdwise.engines.names_on_disk import (
+    TEXT_ROWS,
+    Anywhere,
+    check_names,
+    name_tasks,
+    note_similar_names,
+    order_classes,
+    order_names,
+    write_rows,
+)
 from crowdwise.engines.task_runs import count_buckets, cut_run, labels_of_run, sort_buckets, write_buckets
 from crowdwise.kernels.threads import n_threads
-from crowdwise.labels.columns import candidates
+from crowdwise.labels.column_checks import refuse_nested
+from crowdwise.labels.columns import ROLES, Columns, choose_columns
 from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.files import file_source
 from crowdwise.labels.integer_codes import smallest_int
-from crowdwise.labels.several_files import expand_paths
-from crowdwise.labels.vocabulary import parse_integers, plain_arrow_names
+from crowdwise.labels.numeric_values import refuse_numeric_values
+from crowdwise.labels.several_files import expand_paths, join_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from crowdwise.engines.label_store import Part
     from crowdwise.engines.task_runs import Run
+    from crowdwise.labels.source_location import Place
+    from crowdwise.labels.types import IntArray
 
-__all__ = [
-    "ROLES",
-    "find_columns",
-    "import_duckdb",
-    "open_database",
-    "query",
-    "same_source",
-    "sort_files",
-]
+__all__ = ["import_duckdb", "open_database", "query", "same_source", "sort_files"]
 
-ROLES = ("task", "worker", "label")
 MEMORY_OF_THREAD = 2**28  # that reading needs
 SHARE_OF_READER = 0.3  # of the memory, for DuckDB, which takes some more than it is told
-TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".txt")
+SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".txt", ".parquet", ".pq")
+AS_THEY_ARE = ("TIMESTAMP", "DATE", "TIME", "BLOB", "BOOLEAN")  # types that Arrow names as it does in memory
 
 
 def sort_files(
@@ -56,6 +65,7 @@ def sort_files(
     label: str | None = None,
     classes: Sequence[Any] | None = None,
     on_duplicate: str = "error",
+    kind: str | None = None,
     **_: Any,
 ) -> LabelStore:
     """A store of the labels of Parquet or CSV files; the one in the folder if it was made of the same files."""
@@ -72,29 +82,46 @@ def sort_files(
     if same_source(folder, made_of):
         return LabelStore(folder)
     duckdb = import_duckdb()
+    columns = _open_columns(paths)
+    named = dict(zip(ROLES, choose_columns(columns.names, columns.place.origin, task, worker, label), strict=True))
+    place = Anywhere(columns.place.origin)
     try:
+        files = [write_rows(columns, list(named.values()), folder)] if columns.text else paths
+        held = dict(zip(ROLES, ROLES, strict=True)) if columns.text else named
+        types = {role: _find_type(files, name, named[role], place) for role, name in held.items()}
         with open_database(duckdb, folder, memory) as database:
-            table = _define_source(database, paths)
+            table = _define_source(database, files)
             described = database.sql(f"DESCRIBE {table}").fetchall()
-            named = find_columns(described, (task, worker, label), paths)
-            n_labels = _refuse_missing(database, table, named, described)
-            workers, given = (_distinct(database, table, named[role], role) for role in ("worker", "label"))
-            known = given if classes is None else _declared(classes, given)
-            task_name = _task_expression(database, table, named["task"], from_text=_is_text(paths[0]))
-            names = ", ".join(f"s.{_quote(named[role])} AS {role}" for role in ("worker", "label"))
+            n_labels = _refuse_missing(database, table, held, described, named)
+            written = {role: _write_expression(database, table, held[role], role, columns.text) for role in ROLES}
+            values, found = {}, {}
+            for role in ("worker", "label"):
+                values[role] = _distinct(database, table, written[role])
+                given = _as_held(values[role], types[role])
+                found[role] = check_names(given, role, named[role], place, text=columns.text)
+            coded = {"worker": order_names(found["worker"]), "label": order_classes(found["label"], classes, place)}
+            workers, known = coded["worker"][1], coded["label"][1]
+            names = ", ".join(f"{written[role]} AS {role}" for role in ("worker", "label"))
             sizes = len(workers), len(known)
             most = part_labels or count_part_labels(*sizes)
             n_buckets = count_buckets(n_labels, most)
-            bucket = f"CAST(hash({task_name}) % {n_buckets} AS INTEGER) AS bucket"
-            rows = query(database, f"SELECT {task_name} AS task, {names}, {bucket} FROM {table} s")
-            files = write_buckets(_encode_names(rows, workers, known), folder, n_buckets)
+            bucket = f"CAST(hash({written['task']}) % {n_buckets} AS INTEGER) AS bucket"
+            rows = query(database, f"SELECT {written['task']} AS task, {names}, {bucket} FROM {table} s")
+            codes = {role: mapping for role, (mapping, _) in coded.items()}
+            buckets = write_buckets(_encode_names(rows, values, codes, len(known)), folder, n_buckets)
         # The database is closed by now: what it took is free for the sort.
-        runs = (piece for run in sort_buckets(files, sizes) for piece in cut_run(run, most))
-        _write_parts(folder, runs, workers, known, on_duplicate, made_of)
+        runs = (piece for run in sort_buckets(buckets, sizes) for piece in cut_run(run, most))
+        runs = (
+            run._replace(tasks=name_tasks(_as_held(run.tasks, types["task"]), named["task"], place, text=columns.text))
+            for run in runs
+        )
+        _write_parts(folder, runs, workers, known, on_duplicate, made_of, (classes is not None, kind == "labels"))
     except MemoryError as error:
         raise InputError("Memory is out while labels are sorted. Nothing was lost: make more room for it.") from error
     except (duckdb.Error, pa.ArrowException) as error:
         raise InputError(_explain(error, paths, folder)) from error
+    finally:
+        (folder / TEXT_ROWS).unlink(missing_ok=True)
     if fingerprint_files(paths) != made_of["files"]:
         (folder / "store.json").unlink(missing_ok=True)
         raise InputError(f"{listing(map(str, paths))} changed while it was sorted. Run again when it is complete.")
@@ -138,65 +165,83 @@ def query(database: Any, words: str) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_stream(database.sql(words))
 
 
-def find_columns(described: list[Any], named: Sequence[str | None], paths: Sequence[Any]) -> dict[str, str]:
-    """The columns that hold task, worker and label."""
-    names = [str(row[0]) for row in described]
-    found: dict[str, str] = {}
-    for role, name in zip(ROLES, named, strict=True):
-        hits = [name] if name in names else [] if name else candidates(role, names, set(found.values()))
-        if len(hits) != 1:
-            raise InputError(
-                f"{listing(map(str, paths))} has {'no' if not hits else 'several'} columns for the {role}: it has "
-                f"{listing(names)}. Name it with --{role}-column."
-            )
-        found[role] = str(hits[0])
-    return found
-
-
 def _write_parts(
-    folder: Path, runs: Iterator[Run], workers: pa.Array, classes: pa.Array, on_duplicate: str, made_of: dict[str, Any]
+    folder: Path,
+    runs: Iterator[Run],
+    workers: pa.Array,
+    classes: pa.Array,
+    on_duplicate: str,
+    made_of: dict[str, Any],
+    meant: tuple[bool, bool],
 ) -> None:
-    plain_workers, plain_classes = plain_arrow_names(workers), plain_arrow_names(classes)
+    """Parts and what stands beside them; `meant` says whether classes are declared, and whether numbers are classes."""
     parts: list[Part] = []
     first = 0
     answers = np.zeros(len(workers) * len(classes), np.int64)
     for run in runs:
-        labels = labels_of_run(run, plain_workers, plain_classes, on_duplicate)
+        labels = labels_of_run(run, workers, classes, on_duplicate)
+        if not parts:
+            note_similar_names(run.tasks, workers, classes, declared=meant[0])
+            if not any(meant):
+                refuse_numeric_values(labels)
         parts.append(write_part(folder, len(parts), labels, first))
         answers += np.bincount(run.worker.astype(np.int64) * len(classes) + run.label, minlength=answers.size)
         first += len(run.tasks)
     if not parts:
         raise InputError("There are no labels in the files. Give at least one answer of one worker to one task.")
     shape = len(workers), len(classes)
-    finish_store(folder, parts, plain_workers, plain_classes, answers.reshape(shape), made_of)
+    finish_store(folder, parts, workers, classes, answers.reshape(shape), made_of)
 
 
 # ---- in the database --------------------------------------------------------------------------------------------
 
 
+def _open_columns(paths: Sequence[Any]) -> Columns:
+    """The table of some files of CSV or Parquet, opened and checked as it is where labels are read into memory."""
+    if not all(str(path).lower().endswith(SUFFIXES) for path in paths):
+        raise InputError(f"{listing(map(str, paths))}: labels beyond memory are read from Parquet or CSV.")
+    columns = join_sources(paths) if len(paths) > 1 else file_source(paths[0])
+    if isinstance(columns, Columns) and (columns.batches is not None if columns.text else all(map(_is_parquet, paths))):
+        return columns
+    raise InputError(
+        f"{listing(map(str, paths))}: labels beyond memory are read from Parquet or CSV, all files of one kind."
+    )
+
+
+def _is_parquet(path: Any) -> bool:
+    with Path(path).open("rb") as file:
+        return file.read(4) == b"PAR1"
+
+
 def _define_source(database: Any, paths: Sequence[Any]) -> str:
     listed = "[" + ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths) + "]"
-    texts = [_is_text(path) for path in paths]
-    if any(texts) and not all(texts):
-        raise InputError("Parquet and CSV cannot be read as one. Give files of one kind.")
-    if not texts[0] and not all(str(path).lower().endswith((".parquet", ".pq")) for path in paths):
-        raise InputError(f"{listing(map(str, paths))}: labels beyond memory are read from Parquet or CSV.")
-    reader = f"read_csv({listed}, all_varchar = true)" if texts[0] else f"read_parquet({listed})"
-    database.execute(f"CREATE VIEW source AS SELECT * FROM {reader}")
+    by_name = ", union_by_name = true" if len(paths) > 1 else ""
+    database.execute(f"CREATE VIEW source AS SELECT * FROM read_parquet({listed}{by_name})")
     return "source"
 
 
-def _is_text(path: Any) -> bool:
-    return str(path).lower().endswith(TEXT)
+def _find_type(paths: Sequence[Any], name: str, called: str, place: Place) -> pa.DataType:
+    """The type of a column, of all files in turn; lists and records are refused."""
+    types = [pq.read_schema(path).field(name).type for path in paths]
+    for kind in types:
+        refuse_nested(kind, f"column {quote(called)}", place)
+    return types[0]
 
 
-def _refuse_missing(database: Any, table: str, named: dict[str, str], described: list[Any]) -> int:
+def _as_held(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Times in the unit of the file, by which they are named."""
+    return values.cast(kind) if pa.types.is_temporal(kind) and pa.types.is_temporal(values.type) else values
+
+
+def _refuse_missing(
+    database: Any, table: str, held: dict[str, str], described: list[Any], named: dict[str, str]
+) -> int:
     """The number of rows, if all have a task, a worker and a label."""
     kinds = {str(row[0]): str(row[1]) for row in described}
     counts = []
     for role in ROLES:
-        column = _quote(named[role])
-        blank = f"count(*) FILTER (trim({column}) = '') + " if kinds[named[role]] == "VARCHAR" else ""
+        column = _quote(held[role])
+        blank = f"count(*) FILTER (trim({column}) = '') + " if kinds[held[role]] == "VARCHAR" else ""
         counts.append(f"{blank}count(*) - count({column})")
     total, *missing = database.sql(f"SELECT count(*), {', '.join(counts)} FROM {table}").fetchall()[0]
     for role, lost in zip(ROLES, missing, strict=True):
@@ -212,47 +257,50 @@ def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _distinct(database: Any, table: str, column: str, role: str) -> pa.Array:
-    found = query(database, f"SELECT DISTINCT {_quote(column)} AS name FROM {table}").read_all()["name"]
+def _distinct(database: Any, table: str, expression: str) -> pa.Array:
+    found = query(database, f"SELECT DISTINCT {expression} AS name FROM {table} s").read_all()["name"]
     names = found.combine_chunks()
     names = names.chunk(0) if isinstance(names, pa.ChunkedArray) and names.num_chunks else names
     if len(names) == 0:
-        raise InputError(f"There are no labels in the files: no {role} in column {quote(column)}.")
-    # Numbers written as text are ordered as numbers, as they are everywhere else.
-    return names.take(pc.sort_indices(parse_integers(plain_arrow_names(names))))
+        raise InputError("There are no labels in the files. Give at least one answer of one worker to one task.")
+    return names.take(pc.sort_indices(names))
 
 
-def _declared(classes: Sequence[Any], given: pa.Array) -> pa.Array:
-    known = (
-        pa.array([str(each) for each in classes])
-        if pa.types.is_string(given.type)
-        else pa.array(list(map(int, classes)))
-    )
-    strangers = given.filter(pc.invert(pc.is_in(given, value_set=known.cast(given.type))))
-    if len(strangers):
-        raise InputError(f"The labels hold {listing(strangers.to_pylist())}, which --classes does not name.")
-    return known.cast(given.type)
-
-
-def _encode_names(batches: Iterable[pa.RecordBatch], workers: pa.Array, classes: pa.Array) -> Iterator[pa.RecordBatch]:
-    """Rows with the codes of workers and classes in place of their names."""
-    small = pa.from_numpy_dtype(smallest_int(len(classes)))
+def _encode_names(
+    batches: Iterable[pa.RecordBatch], values: dict[str, pa.Array], codes: dict[str, IntArray], n_classes: int
+) -> Iterator[pa.RecordBatch]:
+    """Rows with the codes of workers and classes in place of what the files hold."""
+    kinds = {"worker": pa.int32(), "label": pa.from_numpy_dtype(smallest_int(n_classes))}
+    given = {role: pa.array(mapping).cast(kinds[role]) for role, mapping in codes.items()}
     for batch in batches:
-        worker, label = (pc.index_in(batch.column(at), value_set=known) for at, known in ((1, workers), (2, classes)))
-        columns = [batch.column(0), worker, label.cast(small), batch.column(3)]
-        yield pa.RecordBatch.from_arrays(columns, names=[*ROLES, "bucket"])
+        worker, label = (
+            given[role].take(pc.index_in(batch.column(at), value_set=values[role]))
+            for at, role in ((1, "worker"), (2, "label"))
+        )
+        yield pa.RecordBatch.from_arrays([batch.column(0), worker, label, batch.column(3)], names=[*ROLES, "bucket"])
 
 
-def _task_expression(database: Any, table: str, column: str, *, from_text: bool) -> str:
-    """The task as a number where all are whole numbers, as text otherwise."""
-    kind = database.sql(f"SELECT typeof({_quote(column)}) FROM {table} LIMIT 1").fetchall()[0][0]
+def _write_expression(database: Any, table: str, column: str, role: str, from_text: bool) -> str:
+    """A column for the database: tasks as numbers where all are whole, other values as they are or as text."""
+    found = database.sql(f"SELECT typeof({_quote(column)}) FROM {table} LIMIT 1").fetchall()
+    kind = found[0][0] if found else "VARCHAR"
     column = f"s.{_quote(column)}"
-    if "INT" in kind:
+    whole = ""
+    if kind == "VARCHAR":
+        whole = f"regexp_full_match({column}, '(0|-?[1-9][0-9]{{0,17}})')" if from_text and role == "task" else ""
+    elif kind in ("UBIGINT", "HUGEINT", "UHUGEINT"):
+        whole = f"{column} BETWEEN -9223372036854775808 AND 9223372036854775807"
+        column = f"CAST({column} AS VARCHAR)"
+    elif "INT" in kind:
         return f"CAST({column} AS BIGINT)"
-    plain = f"regexp_full_match(CAST({column} AS VARCHAR), '(0|-?[1-9][0-9]{{0,17}})')"
-    if from_text and database.sql(f"SELECT bool_and({plain}) FROM {table} s").fetchall()[0][0]:
+    elif kind in ("FLOAT", "DOUBLE") or kind.startswith("DECIMAL"):
+        whole = f"{column} = trunc({column}) AND abs({column}) < 9e18"
+        column = f"({column} + CAST(0 AS {kind}))" if kind in ("FLOAT", "DOUBLE") else column  # -0.0 is 0.0
+    elif not kind.startswith(AS_THEY_ARE):
+        return f"CAST({column} AS VARCHAR)"
+    if whole and database.sql(f"SELECT bool_and({whole}) FROM {table} s").fetchall()[0][0]:
         return f"CAST({column} AS BIGINT)"
-    return f"CAST({column} AS VARCHAR)"
+    return column
 
 
 def _explain(error: Exception, paths: Sequence[Any], folder: Path) -> str:

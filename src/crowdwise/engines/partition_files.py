@@ -9,6 +9,7 @@ with their part, which is a dictionary spread over the parts.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,10 +18,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from crowdwise.engines.external_sort import find_columns, import_duckdb, query
+from crowdwise.engines.external_sort import import_duckdb, query
 from crowdwise.engines.label_store import Part, say_disk_errors, write_part
+from crowdwise.engines.names_on_disk import Anywhere, name_tasks, plain_names
 from crowdwise.engines.task_runs import labels_of_run, sort_rows
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.arrow_columns import as_plain_column
+from crowdwise.labels.column_checks import refuse_nested
+from crowdwise.labels.columns import ROLES, Named, choose_columns
+from crowdwise.labels.encode import encode
+from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.numeric_values import refuse_numeric_values
+from crowdwise.labels.source_location import Place
 from crowdwise.labels.vocabulary import as_text, plain_arrow_names
 
 if TYPE_CHECKING:
@@ -39,6 +47,12 @@ class Piece(NamedTuple):
     path: str
     groups: tuple[int, ...]
     columns: tuple[str, str, str]
+    first: int  # row of the file
+
+    @property
+    def place(self) -> Place:
+        """Names its rows."""
+        return Place(self.path, number=lambda row: row + self.first)
 
 
 class JoinedPart(NamedTuple):
@@ -49,19 +63,20 @@ class JoinedPart(NamedTuple):
     counts: IntArray
 
 
-def list_pieces(path: str, named: Sequence[str | None], rows: int = PIECE_ROWS) -> list[Piece]:
+def list_pieces(path: str, named: Named, rows: int = PIECE_ROWS) -> list[Piece]:
     """The pieces of a file, from its footer alone."""
     with _open(path) as file:
-        columns = find_columns([[name] for name in file.schema_arrow.names], named, [path])
+        columns = choose_columns(list(file.schema_arrow.names), path, *named)
         pieces: list[Piece] = []
         groups: list[int] = []
-        held = 0
+        held = first = 0
         for group in range(file.num_row_groups):
             groups.append(group)
             held += file.metadata.row_group(group).num_rows
             if held >= rows or group == file.num_row_groups - 1:
                 if held:
-                    pieces.append(Piece(path, tuple(groups), (columns["task"], columns["worker"], columns["label"])))
+                    pieces.append(Piece(path, tuple(groups), columns, first))
+                first += held
                 groups, held = [], 0
     return pieces
 
@@ -69,7 +84,11 @@ def list_pieces(path: str, named: Sequence[str | None], rows: int = PIECE_ROWS) 
 def find_names(piece: Piece) -> tuple[pa.Array, pa.Array, int]:
     """Names of the workers and classes of a piece, and its number of labels."""
     table = _read_piece(piece)
-    return pc.unique(table["worker"]), pc.unique(table["label"]), table.num_rows
+    names = dict(zip(ROLES, piece.columns, strict=True))
+    workers, labels = (
+        encode(table[role], role, name=names[role], place=piece.place).names for role in ("worker", "label")
+    )
+    return workers, labels, table.num_rows
 
 
 def join_names(names: Sequence[pa.Array]) -> pa.Array:
@@ -90,9 +109,9 @@ def split_piece(piece: Piece, number: int, folder: str, n_parts: int) -> dict[in
         with pa.ipc.open_file(pa.memory_map(str(place / f"{what}.names"))) as held:
             known = held.read_all()["name"].combine_chunks()
         known = known.chunk(0) if isinstance(known, pa.ChunkedArray) else known
-        names = plain_arrow_names(table[role].combine_chunks())
+        names = plain_arrow_names(_join_chunks(table[role]))
         codes[role] = pc.index_in(names if names.type == known.type else as_text(names), value_set=known)
-    tasks = plain_arrow_names(table["task"].combine_chunks())
+    tasks = plain_names(_join_chunks(table["task"]), piece.columns[0], piece.place)
     with import_duckdb().connect(":memory:") as database:
         database.register("given", pa.table({"task": tasks, **codes}))
         # As text, so that a task has one hash whether its file has numbers or text.
@@ -113,9 +132,18 @@ def split_piece(piece: Piece, number: int, folder: str, n_parts: int) -> dict[in
 
 
 def join_part(
-    number: int, groups: dict[int, int], folder: str, sizes: tuple[int, int], on_duplicate: str, as_text_tasks: bool
+    number: int,
+    groups: dict[int, int],
+    folder: str,
+    sizes: tuple[int, int],
+    on_duplicate: str,
+    as_text_tasks: bool,
+    asked: tuple[str, pa.Array | None],
 ) -> JoinedPart | None:
-    """What all pieces have of one part, sorted by task, as a part of the store; None where no piece has any."""
+    """What all pieces have of one part, sorted by task, as a part of the store; None where no piece has any.
+
+    `asked` is the column of the tasks, and the classes where it is to be asked whether they are values.
+    """
     place, tables = Path(folder), []
     for piece, group in groups.items():
         table = pq.ParquetFile(place / f"piece-{piece:05}.parquet").read_row_group(group)
@@ -123,8 +151,12 @@ def join_part(
     if not tables:
         return None
     run = sort_rows(pa.concat_tables(tables), sizes)
+    column, classes = asked
+    run = run._replace(tasks=name_tasks(run.tasks, column, Anywhere("the files")))
     names = pa.array(np.arange(sizes[0])), pa.array(np.arange(sizes[1]))
     labels = labels_of_run(run, *names, on_duplicate)
+    if classes is not None:
+        refuse_numeric_values(replace(labels, classes=classes))
     part = write_part(place, number, labels)
     cells, counts = np.unique(run.worker.astype(np.int64) * sizes[1] + run.label, return_counts=True)
     return JoinedPart(part, cells, counts)
@@ -140,14 +172,22 @@ def _read_piece(piece: Piece) -> pa.Table:
             raise InputError(
                 f"{str(piece.path)!r} is damaged in row groups {groups}: {text}. Write the file anew, or leave it out."
             ) from None
-    table = table.rename_columns(["task", "worker", "label"]).combine_chunks()
-    for role in table.column_names:
+    for column in piece.columns:
+        refuse_nested(table[column].type, f"column {quote(column)}", piece.place)
+    table = pa.table([as_plain_column(table[column]) for column in piece.columns], names=list(ROLES))
+    for role in ROLES:
         if table[role].null_count:
             raise InputError(
                 f"{str(piece.path)!r} has no {role} in {table[role].null_count:,} of {table.num_rows:,} rows. Fill "
                 "them in, or leave the rows out."
             )
     return table
+
+
+def _join_chunks(column: pa.ChunkedArray) -> pa.Array:
+    joined = column.unify_dictionaries().combine_chunks() if pa.types.is_dictionary(column.type) else column
+    joined = joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
+    return joined.chunk(0) if isinstance(joined, pa.ChunkedArray) else joined
 
 
 def _open(path: str) -> pq.ParquetFile:

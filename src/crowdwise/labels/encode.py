@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import Duplicates, IntArray, TableKind
 
-__all__ = ["ColumnEncoder", "Encoded", "encode", "labels_from_encoded"]
+__all__ = ["ColumnEncoder", "Encoded", "encode", "labels_from_encoded", "settle_classes"]
 
 
 class Encoded(NamedTuple):
@@ -144,10 +144,7 @@ def labels_from_encoded(
     Labels that look like values are refused, unless the classes are declared or `as_classes` says what they are.
     """
     place = place or Place()
-    if classes is not None:
-        mapping, names = _apply_declared_classes(label, classes, place)
-    else:
-        mapping, names = _infer_classes(label, place)
+    mapping, names = settle_classes(label, classes, place)
     codes = mapping.astype(smallest_int(len(names)))[label.codes]
     labels = CrowdLabels._sorted(
         task.codes, worker.codes, codes, task.names, worker.names, names, on_duplicate, kind, place
@@ -230,6 +227,11 @@ def _numpy(chunks: Iterable[pa.Array]) -> IntArray:
 
 
 # ---- classes --------------------------------------------------------------------------------------------
+
+
+def settle_classes(label: Encoded, classes: Iterable[Any] | None, place: Place) -> tuple[IntArray, pa.Array]:
+    """The classes, declared or as they occur, and which each name of the labels is."""
+    return _infer_classes(label, place) if classes is None else _apply_declared_classes(label, classes, place)
 
 
 def _infer_classes(label: Encoded, place: Place) -> tuple[IntArray, pa.Array]:
