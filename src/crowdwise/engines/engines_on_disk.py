@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 import weakref
@@ -10,12 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.engines.label_store import LabelStore, count_part_labels, finish_store, write_part
+from crowdwise.engines.label_store import (
+    LabelStore,
+    count_part_labels,
+    finish_store,
+    say_disk_errors,
+    write_part,
+)
 from crowdwise.engines.part_passes import PartPasses
 from crowdwise.engines.stored_labels import StoredLabels
 from crowdwise.labels.errors import InputError, quote
 
+try:
+    import fcntl
+except ImportError:  # on Windows, where folders cannot be locked
+    fcntl = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Self
 
     from crowdwise.engines.label_store import Part
@@ -25,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StoringEngine", "claim_scratch", "remove_scratch", "store_labels"]
 
+LOCK = ".sorting"
 MARK = ".crowdwise-scratch"  # in folders that are ours to remove
 
 
@@ -44,10 +58,11 @@ class StoringEngine:
         if isinstance(source, StoredLabels):
             return source
         folder = make_scratch(self.scratch).absolute()
-        if isinstance(source, CrowdLabels):
-            store = store_labels(source, folder, self.part_labels)
-        else:
-            store = self._store(source, folder, **options)
+        with _lock(folder):
+            if isinstance(source, CrowdLabels):
+                store = store_labels(source, folder, self.part_labels)
+            else:
+                store = self._store(source, folder, **options)
         labels = StoredLabels(store, self.make_passes)
         if self.scratch is None:
             weakref.finalize(labels, shutil.rmtree, folder, ignore_errors=True)
@@ -81,6 +96,20 @@ def make_scratch(folder: str | Path | None) -> Path:
     except (OSError, ValueError) as error:  # ValueError: a NUL in its name
         reason = error.strerror if isinstance(error, OSError) else error
         raise InputError(f"Cannot make the scratch folder {quote(str(folder))}: {reason}.") from error
+
+
+@contextlib.contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Keep other processes waiting that would sort in the same folder; they find the labels sorted then."""
+    if fcntl is None:
+        yield
+        return
+    with say_disk_errors(folder):
+        file = (folder / LOCK).open("w")
+    with file:
+        with contextlib.suppress(OSError):  # a disk without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def claim_scratch(folder: str | Path) -> Path:

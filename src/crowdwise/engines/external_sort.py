@@ -295,7 +295,9 @@ def _write_expression(database: Any, table: str, column: str, role: str, from_te
         return f"CAST({column} AS BIGINT)"
     elif kind in ("FLOAT", "DOUBLE") or kind.startswith("DECIMAL"):
         whole = f"{column} = trunc({column}) AND abs({column}) < 9e18"
-        column = f"({column} + CAST(0 AS {kind}))" if kind in ("FLOAT", "DOUBLE") else column  # -0.0 is 0.0
+        if not kind.startswith("DECIMAL"):
+            whole = f"isfinite({column}) AND {whole}"
+            column = f"({column} + CAST(0 AS {kind}))"  # -0.0 is 0.0
     elif not kind.startswith(AS_THEY_ARE):
         return f"CAST({column} AS VARCHAR)"
     if whole and database.sql(f"SELECT bool_and({whole}) FROM {table} s").fetchall()[0][0]:

@@ -17,6 +17,7 @@ from crowdwise.engines.label_store import say_disk_errors
 from crowdwise.labels.arrow_columns import as_plain_array
 from crowdwise.labels.column_checks import (
     check_blanks,
+    refuse_header_row,
     refuse_infinite,
     refuse_nul_bytes,
     warn_of_restored_characters,
@@ -124,5 +125,15 @@ def write_rows(columns: Columns, names: Sequence[str], folder: Path) -> Path:
     schema = pa.schema([(role, pa.string()) for role in ROLES])
     with say_disk_errors(folder), pq.ParquetWriter(target, schema, compression="zstd", compression_level=1) as writer:
         for batch in columns.batches(list(names)):
+            _refuse_headers(batch, names, columns.place.origin)
             writer.write_batch(pa.RecordBatch.from_arrays(batch, schema=schema))
     return target
+
+
+def _refuse_headers(batch: Sequence[pa.Array], names: Sequence[str], origin: str) -> None:
+    """Refuse rows that hold the names of the columns, in whatever order."""
+    wanted = pa.array([name.lower() for name in names])
+    likely = pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(batch[2])), value_set=wanted)
+    if pc.any(likely).as_py():
+        rows = [each.filter(likely) for each in batch]
+        refuse_header_row([Encoded(np.arange(len(each)), each) for each in rows], names, Anywhere(origin))
