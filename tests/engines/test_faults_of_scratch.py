@@ -41,6 +41,12 @@ def test_a_folder_of_the_user_is_not_removed(table: Path, tmp_path: Path, capsys
     assert not (tmp_path / "o.scratch").exists()
 
 
+def test_labels_that_are_refused_leave_nothing(tmp_path: Path) -> None:
+    (tmp_path / "l.csv").write_text("task,worker,label\nt,x,a\nt,x,b\n")
+    assert main(["aggregate", str(tmp_path / "l.csv"), "--engine", "stream", "--out", str(tmp_path / "o")]) == 2
+    assert [each.name for each in tmp_path.iterdir()] == ["l.csv"]
+
+
 def test_a_folder_that_no_disk_can_have(table: Path) -> None:
     with pytest.raises(InputError, match="Cannot make the scratch folder"):
         Stream(scratch="a\0b").read(table)

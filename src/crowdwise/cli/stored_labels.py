@@ -6,6 +6,7 @@ import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.text import Text
@@ -17,7 +18,6 @@ from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from crowdwise.cli.label_files import LabelFiles
     from crowdwise.labels.crowd_labels import CrowdLabels
@@ -63,7 +63,12 @@ def open_stored(files: LabelFiles, engine: str, store: StoreOptions, out: str | 
     client = _connect(store.scheduler) if store.scheduler is not None else None
     runner = Stream(store.memory, scratch) if engine == "stream" else Dask(client, scratch)
     options = {name: files.reader_options()[name] for name in READ}
-    labels = runner.read(files.files, **options)
+    try:
+        labels = runner.read(files.files, **options)
+    except Exception:
+        if own and scratch is not None and not (Path(scratch) / "store.json").exists():
+            remove_scratch(scratch)  # nothing in it would save a second run any work
+        raise
     yield runner, labels
     if client is not None:
         client.close()
