@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 import uuid
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from crowdwise.engines import Dask, Stream
+from crowdwise.engines import Dask, Stream, partition_files, task_runs
 from crowdwise.labels import InputError, InputWarning, read_labels
 
 if TYPE_CHECKING:
@@ -121,3 +122,14 @@ def test_names_that_may_be_one_are_noted(tmp_path: Path) -> None:
 def test_numbers_that_are_classes(tmp_path: Path) -> None:
     table = write_table(tmp_path, label=list(range(12)))
     assert Stream().read(table, kind="labels").n_classes == 12
+
+
+def test_decimals_whole_in_one_part_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = [decimal.Decimal(row // 2) / 2 for row in range(12)]
+    table = write_table(tmp_path, task=pa.array(tasks, pa.decimal128(12, 2)))
+    monkeypatch.setattr(task_runs, "LEAST_PART", 2)
+    assert list_rows(Stream(part_labels=2).read(table)) == list_rows(read_labels(table))
+    pq.write_table(pq.read_table(table), tmp_path / "groups.parquet", row_group_size=2)
+    pieces = partition_files.list_pieces(str(tmp_path / "groups.parquet"), (None, None, None), 2)
+    with pytest.raises(InputError, match="decimals that are whole in some row groups"):
+        partition_files.refuse_partly_whole(pieces, [partition_files.find_names(each)[3] for each in pieces])

@@ -32,7 +32,14 @@ from crowdwise.engines.label_store import (
 )
 from crowdwise.engines.names_on_disk import Anywhere, check_names, note_similar_names, order_classes
 from crowdwise.engines.part_passes import PassJob, add_results, run_part
-from crowdwise.engines.partition_files import find_names, join_names, join_part, list_pieces, split_piece
+from crowdwise.engines.partition_files import (
+    find_names,
+    join_names,
+    join_part,
+    list_pieces,
+    refuse_partly_whole,
+    split_piece,
+)
 from crowdwise.engines.protocol import Statistics
 from crowdwise.kernels.threads import use_threads
 from crowdwise.labels.errors import SHOWN, InputError, listing, quote
@@ -98,6 +105,7 @@ class Dask(StoringEngine):
         n_labels = sum(each[2] for each in met)
         if not n_labels:
             raise InputError("There are no labels in the files. Give at least one answer of one worker to one task.")
+        refuse_partly_whole(pieces, [each[3] for each in met])
         workers, known = join_names([each[0] for each in met]), join_names([each[1] for each in met])
         place = Anywhere(", ".join(Path(path).name for path in paths[:SHOWN]))
         check_names(workers, "worker", pieces[0].columns[1], place)

@@ -87,7 +87,9 @@ def name_tasks(tasks: pa.Array, column: str, place: Place, *, text: bool = False
     """The distinct tasks of a part by the names that they have in memory; whole numbers are names already."""
     if pa.types.is_integer(tasks.type):
         return tasks
-    names = as_text(plain_names(tasks, column, place))
+    # Decimals of which all in this part are whole are written as the others are.
+    names = tasks.cast(pa.string()) if pa.types.is_decimal(tasks.type) else plain_names(tasks, column, place)
+    names = as_text(names)
     called, rows = f"column {quote(column)}", np.arange(len(names))
     if text:
         written, names = names, restore_names(names)

@@ -36,7 +36,16 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import IntArray
 
-__all__ = ["JoinedPart", "Piece", "find_names", "join_names", "join_part", "list_pieces", "split_piece"]
+__all__ = [
+    "JoinedPart",
+    "Piece",
+    "find_names",
+    "join_names",
+    "join_part",
+    "list_pieces",
+    "refuse_partly_whole",
+    "split_piece",
+]
 
 PIECE_ROWS = 2**22  # rows of a piece, about: row groups are never cut
 
@@ -81,14 +90,35 @@ def list_pieces(path: str, named: Named, rows: int = PIECE_ROWS) -> list[Piece]:
     return pieces
 
 
-def find_names(piece: Piece) -> tuple[pa.Array, pa.Array, int]:
-    """Names of the workers and classes of a piece, and its number of labels."""
+def find_names(piece: Piece) -> tuple[pa.Array, pa.Array, int, tuple[bool | None, ...]]:
+    """Names of the workers and classes of a piece, its number of labels, and which columns are whole decimals."""
     table = _read_piece(piece)
     names = dict(zip(ROLES, piece.columns, strict=True))
     workers, labels = (
         encode(table[role], role, name=names[role], place=piece.place).names for role in ("worker", "label")
     )
-    return workers, labels, table.num_rows
+    return workers, labels, table.num_rows, tuple(_is_whole(table[role]) for role in ROLES)
+
+
+def refuse_partly_whole(pieces: Sequence[Piece], whole: Sequence[tuple[bool | None, ...]]) -> None:
+    """Refuse decimals that are whole in some pieces and not in others: one name would be written in two ways."""
+    for column, found in zip(pieces[0].columns, zip(*whole, strict=True), strict=True):
+        if len(set(found)) > 1:
+            raise InputError(
+                f"Column {quote(column)} holds decimals that are whole in some row groups, or no decimals in some "
+                "files. Write the column as text, or as floating point."
+            )
+
+
+def _is_whole(column: pa.ChunkedArray) -> bool | None:
+    """Whether decimals are whole numbers; None if they are no decimals."""
+    return pa.types.is_integer(plain_arrow_names(_join_chunks(column)).type) if _is_decimal(column) else None
+
+
+def _is_decimal(column: pa.ChunkedArray) -> bool:
+    """Whether a column, maybe by a dictionary, is of decimals."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    return bool(pa.types.is_decimal(kind))
 
 
 def join_names(names: Sequence[pa.Array]) -> pa.Array:
