@@ -305,3 +305,13 @@ def test_every_operation_survives_strange_input(address: str, campaign: Any) -> 
     assert n_operations >= 20
     assert 200 in found
     assert 422 in found
+
+
+@pytest.mark.parametrize("line", [b"x: " + b"y" * 1000 + b"\r\n", b"y" * 1000])
+def test_headers_that_do_not_end_are_cut_off(address: str, line: bytes) -> None:
+    host, _, port = address.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=5) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nhost: here\r\nx-long: ")
+        with pytest.raises(OSError):  # noqa: PT011 (reset or broken pipe)
+            connection.sendall(line * 10_000)
+    assert httpx.get(f"{address}/health").status_code == 200

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_installed", "explain_missing_package"]
 
-NEEDED = ("fastapi", "uvicorn", "sqlalchemy", "alembic", "jinja2", "httpx", "PIL", "python_multipart")
+NEEDED = ("fastapi", "uvicorn", "httptools", "sqlalchemy", "alembic", "jinja2", "httpx", "PIL", "python_multipart")
 
 
 def check_installed() -> None:

@@ -20,6 +20,7 @@ with explain_missing_package():
     import uvicorn
 
 from crowdwise.campaign.app import make_app
+from crowdwise.campaign.http_connection import BoundedHttpConnection
 from crowdwise.campaign.running_campaign import open_campaign
 
 if TYPE_CHECKING:
@@ -112,7 +113,8 @@ def make_server(
     campaign: Campaign, host: str = "127.0.0.1", port: int = 8000, handle: int | None = None
 ) -> uvicorn.Server:
     """A server that has not begun yet."""
-    config = uvicorn.Config(make_app(campaign), host=host, port=port, fd=handle, **QUIET, **LIMITS)
+    where: dict[str, Any] = {"host": host, "port": port, "fd": handle}
+    config = uvicorn.Config(make_app(campaign), http=BoundedHttpConnection, **where, **QUIET, **LIMITS)
     return CampaignServer(config)
 
 
