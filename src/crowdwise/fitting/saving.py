@@ -177,6 +177,7 @@ def restore_model(model: CrowdModel, folder: str | Path, header: dict[str, Any])
         model.n_iter_, model.converged_ = header["n_iter"], header["converged"]
         # Tables of a library that is not here are Arrow's.
         model.kind_ = header["kind"] if importlib.util.find_spec(header["kind"]) else "pyarrow"
+        model._is_loaded = True
         model._check_restored()
 
 
