@@ -16,7 +16,7 @@ import numpy as np
 
 import crowdwise.engines.dask_engine  # noqa: F401 (whose functions are sent to workers by name)
 from crowdwise.engines.part_passes import PartPasses, run_part
-from crowdwise.engines.stream_engine import store_labels
+from crowdwise.engines.storing_engine import store_labels
 from crowdwise.kernels.threads import use_threads
 from crowdwise.labels.crowd_labels import CrowdLabels
 

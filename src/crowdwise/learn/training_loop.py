@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning.fabric import Fabric
-from lightning.fabric.strategies.ddp import DDPStrategy
 from safetensors.torch import load_file, save_file
 from torch import distributed, nn
 from torch.multiprocessing.spawn import ProcessRaisedException
@@ -35,6 +33,7 @@ from crowdwise.learn.training_state import TrainingState, ValidationSet
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lightning.fabric import Fabric
     from torch import Tensor
 
     from crowdwise.learn.features import Features
@@ -84,6 +83,8 @@ def train(job: TrainingJob, plan: TrainingPlan) -> TrainingState:
     """Minimise the objective; leaves the chosen epoch's weights in the classifier and the objective."""
     job.objective.n_epochs = plan.n_epochs(len(job.tasks))
     if plan.devices > 1:
+        from lightning.fabric.strategies.ddp import DDPStrategy
+
         _check_devices(plan)
         # What an E-step leaves in buffers is the same everywhere; sending it around at every step would be waste.
         spread: dict[str, Any] = {_SYNC: False, "find_unused_parameters": True}
@@ -108,6 +109,8 @@ def _check_devices(plan: TrainingPlan) -> None:
 
 
 def _fabric(plan: TrainingPlan, strategy: Any = "auto") -> Fabric:
+    from lightning.fabric import Fabric  # takes as long to import as torch, and whoever only predicts needs none of it
+
     precision: Any = "32-true" if plan.precision == BRIEF else plan.precision  # the classifier sees to that itself
     accelerator = {"cuda": "gpu"}.get(plan.device, plan.device)
     return Fabric(accelerator=accelerator, devices=plan.devices, precision=precision, strategy=strategy)

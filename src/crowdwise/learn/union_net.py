@@ -58,9 +58,7 @@ class UnionTransition(nn.Module):
 
     def forward(self) -> Tensor:
         """All of T (M, K, K)."""
-        n_workers, n_classes, _ = self.rho.shape
-        long = self.rho.transpose(0, 1).reshape(n_classes, -1).softmax(dim=1)
-        return long.view(n_classes, n_workers, n_classes).transpose(0, 1)
+        return (self.rho - self.rho.logsumexp(dim=(0, 2), keepdim=True)).exp()
 
 
 class UnionObjective(Objective):
