@@ -108,6 +108,29 @@ def test_bad_limits_are_one_error(model):
         ({"n": 0}, "n is 0"),
         ({"policy": "best"}, "policy is 'best'"),
         ({"worker_policy": "worst"}, "worker_policy is 'worst'"),
+        ({"workers": [0, "0"]}, "workers names 0 more than once"),
+        ({"workers": "01"}, "workers is '01'"),
+        ({"tasks": 3}, "tasks is 3"),
+        ({"policy": Scores(np.nan)}, "of it not a number; it must be"),
+        ({"policy": Scores("a")}, "array of numbers"),
+        ({"worker_policy": Scores([1.0])}, "must be 6 numbers"),
     ):
         with pytest.raises(InputError, match=words):
             next_questions(model, **options)
+    for options, words in (
+        ({"rng": 3}, "rng is 3"),
+        ({"pending": [0]}, "pending is"),
+        ({"worker": None}, "Give every worker a name"),
+    ):
+        with pytest.raises(InputError, match=words):
+            choose_task(model, **{"worker": 0, **options})
+
+
+class Scores:
+    """A policy of the user's own that gives the same whatever is asked."""
+
+    def __init__(self, given):
+        self.given = given
+
+    def score(self, first, *_):
+        return [self.given] * len(first) if isinstance(self.given, float | str) else self.given

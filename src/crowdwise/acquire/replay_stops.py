@@ -15,7 +15,7 @@ import numpy as np
 
 from crowdwise.acquire.replay_stream import make_empty_model, read_replay
 from crowdwise.acquire.stopping import StopRule
-from crowdwise.fitting.parameter_checks import check_number
+from crowdwise.fitting.parameter_checks import check_number, check_random_state
 
 __all__ = ["StopReplay", "replay_stopping"]
 
@@ -66,6 +66,7 @@ def replay_stopping(
     """
     check_number("gold", gold, low=0, high=1)
     check_number("checks", checks, low=0, high=1)
+    check_random_state(random_state)
     given, code = read_replay(labels, truth)
     rule = StopRule() if rule is None else rule
     rng = np.random.default_rng(random_state)

@@ -15,7 +15,7 @@ import numpy as np
 from crowdwise.acquire.task_policies import make_task_policy
 from crowdwise.acquire.worker_policies import WorkersSoFar, make_worker_policy
 from crowdwise.fitting.online_model import OnlineModel
-from crowdwise.fitting.parameter_checks import check_choice, check_count, check_inner_share
+from crowdwise.fitting.parameter_checks import check_choice, check_count, check_inner_share, check_random_state
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import read_truth, truth_codes
@@ -101,6 +101,7 @@ def replay(
     check_count("seeds", seeds)
     check_inner_share("batch", batch)
     check_inner_share("start", start)
+    check_random_state(random_state)
     pairs = [_parse(policy) for policy in policies]
     size, first = max(int(batch * given.n_labels), 1), max(int(start * given.n_labels), 1)
     grid = np.unique(np.append(np.arange(first, given.n_labels, size), given.n_labels))

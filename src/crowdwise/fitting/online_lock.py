@@ -37,7 +37,7 @@ def locked(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P]
     """The method, done whole before another thread's call of such a method begins."""
 
     @functools.wraps(method)
-    def call(self: S, *args: P.args, **keywords: P.kwargs) -> R:
+    def call(self: S, /, *args: P.args, **keywords: P.kwargs) -> R:
         with self.lock:
             return method(self, *args, **keywords)
 
