@@ -184,7 +184,7 @@ def test_bad_input_is_one_error():
         (lambda: OnlineModel(["a", "a"]), "repeat"),
         (lambda: OnlineModel(None), "class names are None"),
         (lambda: OnlineModel("ab"), "class names are 'ab'"),
-        (lambda: model.merge(None), "merge was given None"),
+        (lambda: model.merge(None), "other is None"),
         (lambda: model.add_codes([0], [99], [0]), "positions run from 0 to 7"),
         (lambda: cw.MajorityVote().partial_fit(CROWD.labels), "cannot take labels one after the other"),
     ):

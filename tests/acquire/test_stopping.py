@@ -139,6 +139,9 @@ def test_a_stop_rule_takes_gold_as_fit_does_and_bad_input_is_one_error(honest, t
     assert not StopRule(value=0.1).stopped(empty).any()
     for call, words in (
         (lambda: StopRule(prior="ab"), "prior is 'ab'"),
+        (lambda: StopRule().calibrate(honest.labels, truth), "must be a crowdwise.acquire.OnlineModel"),
+        (lambda: StopRule().stopped(None), "model is None"),
+        (lambda: replay_stopping(honest.labels, truth, 3), "rule is 3"),
         (lambda: StopRule(prior=(1, "b")), "number of prior is 'b'"),
         (lambda: StopRule().calibrate(model, {0: 1}, "0"), "checks is '0'"),
         (lambda: replay(honest.labels, truth, random_state="x"), "random_state is 'x'"),

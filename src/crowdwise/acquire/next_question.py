@@ -16,7 +16,7 @@ import numpy as np
 
 from crowdwise.acquire.task_policies import make_task_policy
 from crowdwise.acquire.worker_policies import WorkersSoFar, make_worker_policy
-from crowdwise.fitting.online_model import OnlineModel
+from crowdwise.fitting.online_model import OnlineModel, check_online_model
 from crowdwise.fitting.parameter_checks import as_numbers, check_count, check_number, check_random_state
 from crowdwise.labels.errors import InputError, listing, quote
 
@@ -104,8 +104,7 @@ def choose_task(
     >>> choose_task(model, "dan").task
     'disputed'
     """
-    if not isinstance(model, OnlineModel):
-        raise InputError(f"model is {quote(model)}; it must be an OnlineModel.")
+    check_online_model("model", model)
     _check_limits(cap, gold_share)
     if pending is not None and not isinstance(pending, Mapping):
         raise InputError(f"pending is {quote(pending)}; it must be a mapping from tasks to numbers of questions.")

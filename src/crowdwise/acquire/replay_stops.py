@@ -16,6 +16,7 @@ import numpy as np
 from crowdwise.acquire.replay_stream import make_empty_model, read_replay
 from crowdwise.acquire.stopping import StopRule
 from crowdwise.fitting.parameter_checks import check_number, check_random_state
+from crowdwise.labels.errors import InputError, quote
 
 __all__ = ["StopReplay", "replay_stopping"]
 
@@ -69,6 +70,8 @@ def replay_stopping(
     check_random_state(random_state)
     given, code = read_replay(labels, truth)
     rule = StopRule() if rule is None else rule
+    if not isinstance(rule, StopRule):
+        raise InputError(f"rule is {quote(rule)}; it must be a StopRule.")
     rng = np.random.default_rng(random_state)
     model = make_empty_model(given, family=family)
     known = np.flatnonzero(code >= 0)

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from crowdwise.fitting.online_model import check_online_model
 from crowdwise.fitting.parameter_checks import check_count, check_inner_share, check_number
 from crowdwise.kernels.online_em import softmax
 from crowdwise.labels.errors import InputError, quote
@@ -145,6 +146,7 @@ class StopRule:
             Names of tasks that a stop rule would have stopped, or did, and that were labelled on all the same. They
             must have been drawn at random among such tasks.
         """
+        check_online_model("model", model)
         known = read_truth(gold) if not isinstance(gold, Mapping) or gold else Truth(pa.array([]), pa.array([]))
         with model.lock:
             return self._calibrate(model, known, checks)
@@ -203,10 +205,12 @@ class StopRule:
 
     def should_stop(self, model: OnlineModel, task: Any) -> bool:
         """Whether this task needs no further label."""
+        check_online_model("model", model)
         return bool(self._find_stopped(model, np.array([model.tasks.find(task)]))[0])
 
     def stopped(self, model: OnlineModel) -> BoolArray:
         """Which tasks (N,) need no further label; gold is never stopped."""
+        check_online_model("model", model)
         return self._find_stopped(model, np.arange(len(model.tasks)))
 
     def _find_stopped(self, model: OnlineModel, at: IntArray) -> BoolArray:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["OnlineModel"]
+__all__ = ["OnlineModel", "check_online_model"]
 
 
 class OnlineModel(OnlineState):
@@ -243,8 +243,7 @@ class OnlineModel(OnlineState):
 
         With decayed counts those of both are added; exact ones are those of the joint posteriors.
         """
-        if not isinstance(other, OnlineModel):
-            raise InputError(f"merge was given {quote(other)}; give it an OnlineModel.")
+        check_online_model("other", other)
         if other.settings != self.settings:
             raise InputError(f"The models have other settings: {quote(self.settings)} and {quote(other.settings)}.")
         models: list[OnlineModel] = [self, other]
@@ -317,6 +316,12 @@ class OnlineModel(OnlineState):
         arrays.n_labels[:] = np.bincount(task, minlength=arrays.n_labels.size)
         arrays.n_answers[:] = np.bincount(worker, minlength=arrays.n_answers.size)
         arrays.last_edge[:], arrays.edge_before[:last] = chain_labels(task, arrays.last_edge.size)
+
+
+def check_online_model(name: str, given: Any) -> None:
+    """Refuse a parameter that is no online model."""
+    if not isinstance(given, OnlineModel):
+        raise InputError(f"{name} is {quote(given)}; it must be a crowdwise.acquire.OnlineModel.")
 
 
 def _as_read_only(values: IntArray) -> IntArray:
