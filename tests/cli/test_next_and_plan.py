@@ -48,7 +48,8 @@ def test_plan_shows_a_curve(files, capsys):
     assert all(
         low <= mean <= high for low, mean, high in zip(found["low"], found["accuracy"], found["high"], strict=True)
     )
-    assert main(["plan", str(files / "labels.csv")]) == 0
+    assert main(["plan", str(files / "labels.csv"), "--target", "0.9", "--out", str(files / "curve.svg")]) == 0
+    assert "labels in all" in (files / "curve.svg").read_text(encoding="utf-8")
     page = capsys.readouterr().out
     assert "forecast" in page
     assert "what the model claims" in page
@@ -80,6 +81,7 @@ def test_next_reads_costs_as_workers_are_written(capsys, tmp_path):
         (["next", "--gold-share", "7", "--gold", "gold.csv"], "gold_share is 7"),
         (["plan", "--target", "1.5"], "target is 1.5"),
         (["plan", "--level", "0"], "level is 0"),
+        (["plan", "--out", "curve.pdf"], "'curve.pdf' is no picture"),
     ],
 )
 def test_bad_input_is_one_sentence(files, capsys, monkeypatch, words, said):

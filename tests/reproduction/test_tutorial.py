@@ -26,6 +26,7 @@ LABELS_ONLY = (
     "tutorial-cnmf",
     "tutorial-fairness",
     "tutorial-imagenet15n",
+    "tutorial-active",
 )
 on_real_data = pytest.mark.skipif(not os.environ.get("CROWDWISE_DATA"), reason="CROWDWISE_DATA is not set")
 

@@ -130,6 +130,13 @@ class OnlineModel(OnlineState):
 
     @property
     @locked
+    def answer_counts(self) -> FloatArray:
+        """Expected answers of each worker, (M, K, K) [worker, truth, label], without pseudo-counts."""
+        counts: FloatArray = np.maximum(self._arrays.counts[: len(self.workers)], 0.0).transpose(0, 2, 1)
+        return counts
+
+    @property
+    @locked
     def class_counts(self) -> FloatArray:
         """Expected number of tasks of each class (K,), of those with labels or gold."""
         return np.maximum(self._arrays.class_counts, 0.0)
@@ -209,6 +216,15 @@ class OnlineModel(OnlineState):
         others[one, label] = np.maximum(others[one, label] - arrays.posterior[task], 0.0)
         found: FloatArray = log_tables(others, self._rule)[one, label]
         return found
+
+    @locked
+    def support_of_labels(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """Worker and label of every answer, (E,) each, and the chance that it is right by the task's other labels."""
+        arrays, last = self._arrays, self.n_labels
+        worker, label = arrays.edge_worker[:last], arrays.edge_label[:last]
+        others = arrays.posterior[arrays.edge_task[:last]] / np.exp(arrays.log_table[worker, label])
+        found: FloatArray = others[np.arange(last), label] / others.sum(axis=1)
+        return worker, label, found
 
     @locked
     def to_labels(self) -> CrowdLabels:

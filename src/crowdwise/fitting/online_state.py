@@ -2,6 +2,10 @@
 
 The equations are in `kernels.online_em`. A new task or worker costs O(1) on average, a new class one pass over the
 labels.
+
+What saw a truth: the pseudo-counts of new workers, when and how long labels are refitted (`FIRST_REFIT`, `LAST_REFIT`,
+`PASSES`, `NEAR`, the growth of 1.2) and the one revisit a label were chosen while the accuracy of streams of dog, rte
+and web was looked at; those three are no test of them.
 """
 
 from __future__ import annotations

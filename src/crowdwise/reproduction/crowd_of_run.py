@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from crowdwise.acquire.replay_stream import buy_labels
 from crowdwise.aggregate.majority_vote import MajorityVote
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
@@ -57,7 +58,12 @@ def _keep_kind(drawn: Simulation, kind: str) -> Simulation:
 
 
 def alter_crowd(labels: CrowdLabels, crowd: dict[str, Any], seed: int) -> CrowdLabels:
-    """A real crowd of which each worker answers fewer tasks, and extreme spammers answer all; or one of its workers."""
+    """A real crowd of which each worker answers fewer tasks, and extreme spammers answer all; or one of its workers.
+
+    With `bought`, a share of the labels, bought by the `policy`.
+    """
+    if "bought" in crowd:
+        return buy_labels(labels, crowd["policy"], crowd["bought"], start=crowd["start"], random_state=seed)
     if "busiest" in crowd:
         order = np.argsort(-labels.labels_per_worker, kind="stable")
         return labels.keep(labels.worker == order[crowd["busiest"] - 1])

@@ -97,7 +97,8 @@ def make_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, labe
         (workers added who label all tasks at random) may be done, or `colluders`, a share of the workers who agree on
         the same wrong answer with probability `p_corr`; `only`, the kind of workers whose labels are kept; `voted`,
         whether what is learnt from is the winner of each task's vote, as if one rater had said it; `true`, whether it
-        is the truth; `busiest`, of a real crowd the labels of one worker, 1 for the one with the most.
+        is the truth; `busiest`, of a real crowd the labels of one worker, 1 for the one with the most; `bought`, the
+        share of the labels that the `policy` of a replay buys, the first share `start` of them at random.
     seed
         Draws images, workers and labels.
     label_test

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plan"]
 
-EPILOG = "Example:\n\n  crowdwise plan labels.csv --target 0.95 --gold gold.csv"
+EPILOG = "Example:\n\n  crowdwise plan labels.csv --target 0.95 --gold gold.csv --out forecast.svg"
 
 
 def plan(
@@ -24,6 +24,7 @@ def plan(
     target: Annotated[float, make_option("Accuracy wanted.")] = 0.95,
     gold: Annotated[str | None, make_option("Known answers (task, label) to measure accuracy on.", "FILE")] = None,
     level: Annotated[float, make_option("Of the intervals.")] = 0.9,
+    out: Annotated[str | None, make_option("Draw the curve here: a name in .svg or .png.", "FILE")] = None,
     seed: Annotated[int, make_option("Same seed, same forecast.", least=0)] = 0,
     json: Json = False,
     columns: ColumnOptions,
@@ -32,8 +33,15 @@ def plan(
     from crowdwise.acquire.forecast import plan as forecast
 
     refuse_two_inputs([*labels, gold], "LABELS and --gold")
+    if out is not None:
+        from crowdwise.report.plan_chart import check_picture_name, write_plan_chart
+
+        check_picture_name(out)
+        output_files.check_file(out, "--out", [*labels, gold])
     files = LabelFiles(labels, columns)
     found = forecast(read_files(files), target, gold=files.open_side_table(gold), level=level, random_state=seed)
+    if out is not None:
+        write_plan_chart(found, out)
     if json:
         facts = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in asdict(found).items()}
         output_files.print_json(facts | {"sentences": found.sentences()})
