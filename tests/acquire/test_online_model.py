@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import threading
 
 import numpy as np
@@ -186,6 +187,7 @@ def test_bad_input_is_one_error():
         (lambda: OnlineModel("ab"), "class names are 'ab'"),
         (lambda: model.merge(None), "other is None"),
         (lambda: model.add_codes([0], [99], [0]), "positions run from 0 to 7"),
+        (lambda: model.add_labels(CROWD.labels, [10**6]), "order holds 1000000"),
         (lambda: cw.MajorityVote().partial_fit(CROWD.labels), "cannot take labels one after the other"),
     ):
         with pytest.raises(InputError, match=words):
@@ -272,6 +274,50 @@ def test_threads_take_turns():
     assert model.n_labels == 360
     assert model.labels_per_task.tolist() == [9] * 40
     assert copy.deepcopy(model).n_labels == 360  # locks and all
+
+
+def test_an_interrupted_model_has_all_labels(monkeypatch):
+    model, refit = OnlineModel(), OnlineModel.refit
+
+    def interrupt(self, **settings):
+        if self.n_labels > 150:
+            raise KeyboardInterrupt
+        return refit(self, **settings)
+
+    monkeypatch.setattr(OnlineModel, "refit", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(CROWD.labels)
+    monkeypatch.undo()
+    assert model.n_labels == model.labels_per_task.sum() == CROWD.labels.n_labels
+    model.refit()
+    whole = OnlineModel().partial_fit(CROWD.labels)
+    whole.refit()
+    assert np.allclose(model.posteriors, whole.posteriors, atol=1e-8)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*use of fork")
+def test_a_fork_finds_no_lock_held():
+    model, held, done = OnlineModel(["a", "b"]), threading.Event(), threading.Event()
+    model.add("t", "w", "a")
+
+    def hold():
+        with model.lock:
+            held.set()
+            done.wait(0.2)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        free = []
+        asked = threading.Thread(target=lambda: free.append(model.posterior("t")), daemon=True)
+        asked.start()
+        asked.join(5)
+        os._exit(0 if free else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    thread.join()
 
 
 def test_what_is_handed_out_cannot_change_the_model():

@@ -137,6 +137,8 @@ def test_a_stop_rule_takes_gold_as_fit_does_and_bad_input_is_one_error(honest, t
     empty = OnlineModel(["a", "b"])
     empty.add_task("t")
     assert not StopRule(value=0.1).stopped(empty).any()
+    assert not StopRule(value=0.1).stopped(OnlineModel()).any()
+    assert replay_stopping(honest.labels, truth, gold=1).share_of_tasks == 0
     for call, words in (
         (lambda: StopRule(prior="ab"), "prior is 'ab'"),
         (lambda: StopRule().calibrate(honest.labels, truth), "must be a crowdwise.acquire.OnlineModel"),
@@ -145,6 +147,7 @@ def test_a_stop_rule_takes_gold_as_fit_does_and_bad_input_is_one_error(honest, t
         (lambda: StopRule(prior=(1, "b")), "number of prior is 'b'"),
         (lambda: StopRule().calibrate(model, {0: 1}, "0"), "checks is '0'"),
         (lambda: replay(honest.labels, truth, random_state="x"), "random_state is 'x'"),
+        (lambda: replay(honest.labels, truth, "random"), "policies is 'random'"),
         (lambda: replay_stopping(honest.labels, truth, random_state="x"), "random_state is 'x'"),
     ):
         with pytest.raises(InputError, match=words):

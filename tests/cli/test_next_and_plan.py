@@ -64,7 +64,7 @@ def test_next_reads_costs_as_workers_are_written(capsys, tmp_path):
     words = ["next", str(tmp_path / "labels.csv"), "--costs", str(tmp_path / "costs.csv"), "--budget", "1e90", "--json"]
     assert main(words) == 0
     assert [(each["worker"], each["cost"]) for each in json.loads(capsys.readouterr().out)] == [("7", 1e-200)] * 2
-    for cost in ("0", "-1", "nan", "inf", "much"):
+    for cost in ("0", "-1", "nan", "inf", "much", "1_0", "1e400", ""):
         (tmp_path / "costs.csv").write_text(f"worker,cost\n'=x,{cost}\n")
         assert main(words) == 2
         assert "The cost of '=x' is" in " ".join(capsys.readouterr().err.split())

@@ -116,7 +116,7 @@ def choose_task(
         waiting = np.zeros(len(model.tasks), np.int64)
         for name, number in (pending or {}).items():
             check_count(f"pending of {quote(name)}", number, low=0)
-            waiting[model.tasks.find(name)] = number
+        waiting[model.tasks.find_all(pending or {}, "pending")] = list((pending or {}).values())
         rng = rng if rng is not None else np.random.default_rng(0)
         place = model.workers.get(worker)
         found = _choose(model, place, make_task_policy(policy), allowed, waiting, cap or UNLIMITED, gold_share, rng)
@@ -146,6 +146,8 @@ def _choose(
     asked: Iterable[int] = (),
 ) -> tuple[int, float, bool] | None:
     """Position of a task, its worth and whether it is gold; `asked` are tasks on their way to this worker."""
+    if not len(model.classes):
+        raise InputError("The model has no classes yet. Declare them, as in OnlineModel(classes), or add labels.")
     free = allowed.copy()
     if place is not None:
         free[model.answered_by(place)] = False
@@ -203,7 +205,7 @@ def next_questions(
     budget
         Most that the questions may cost together.
     random_state
-        Same number, same questions.
+        Same number, same questions; among equals those that are drawn depend on the order of the rows.
 
     Examples
     --------
@@ -301,6 +303,7 @@ def _refuse_strangers(what: str, given: Mapping[Any, Any], model: OnlineModel) -
     strangers = [name for name in given if name not in model.workers]
     if strangers:
         raise InputError(f"{what} names workers who have no labels: {listing(strangers)}.")
+    model.workers.find_all(given, what)  # each once
 
 
 def _as_scores(parameter: str, scores: Any, size: int) -> FloatArray:

@@ -102,6 +102,6 @@ def replay_stopping(
         rule.can_promise,
         float(right.mean()) if right.size else float("nan"),
         float(bought.sum() / given.n_labels),
-        float(stopped[~is_gold].mean()),
+        float(stopped[~is_gold].sum() / max((~is_gold).sum(), 1)),
         rule.promise(),
     )

@@ -219,10 +219,10 @@ class StopRule:
 
     def _find_stopped_now(self, model: OnlineModel, at: IntArray) -> BoolArray:
         posterior, number = model.posteriors_at(at), model.labels_per_task[at]
-        done: BoolArray = (posterior.max(axis=1) >= self.threshold) & (number >= self.min_labels)
+        done: BoolArray = (posterior.max(axis=1, initial=0.0) >= self.threshold) & (number >= self.min_labels)
         if self.cap is not None:
             done |= number >= self.cap
-        if self.value:
+        if self.value and len(model.classes):
             from crowdwise.acquire.task_policies import ErrorReduction
 
             crowd = model.confusion_of_new_worker

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from crowdwise.labels.errors import InputError, quote
@@ -14,6 +15,7 @@ def read_cost_table(source: Any) -> dict[Any, float]:
     from crowdwise.fitting.parameter_checks import check_number
     from crowdwise.labels.columns import Columns
     from crowdwise.labels.encode import encode
+    from crowdwise.labels.numeric_values import NUMBER
     from crowdwise.labels.read import open_source
 
     columns = open_source(source, "Costs need the columns worker and cost, and a row for each worker.")
@@ -28,10 +30,8 @@ def read_cost_table(source: Any) -> dict[Any, float]:
         worker = names[code]
         if worker in found:
             raise InputError(f"Costs name {quote(worker)} twice. Give each worker one cost.")
-        try:
-            cost = float(given)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"The cost of {quote(worker)} is {quote(given)}; it must be a number above 0.") from error
+        # Text that is written as a number, not all that Python takes for one (1_0).
+        cost = float(given) if isinstance(given, str) and re.match(NUMBER, given) else given
         check_number(f"The cost of {quote(worker)}", cost, low=0, above=True)
-        found[worker] = cost
+        found[worker] = float(cost)
     return found

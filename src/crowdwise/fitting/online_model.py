@@ -9,7 +9,7 @@ import numpy as np
 from crowdwise.fitting.online_lock import locked
 from crowdwise.fitting.online_names import Names
 from crowdwise.fitting.online_state import OnlineState
-from crowdwise.kernels.online_em import chain_labels, log_tables, rescore, set_tables, swap_truth_and_label
+from crowdwise.kernels.online_em import log_tables, rescore, set_tables, swap_truth_and_label
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, quote
 
@@ -104,6 +104,8 @@ class OnlineModel(OnlineState):
     def consensus(self, task: Any) -> tuple[Any, float]:
         """The most probable class of a task, by name, and its probability."""
         found = self.posterior(task)
+        if not found.size:
+            raise InputError("The model has no classes yet. Declare them, or add labels.")
         best = int(found.argmax())
         return self.classes.every[best], float(found[best])
 
@@ -324,14 +326,6 @@ class OnlineModel(OnlineState):
             name: getattr(self, name)
             for name in ("family", "mode", "right", "wrong", "shares", "window", "revisits", "growth")
         }
-
-    def _chain(self) -> None:
-        """Set what follows from the labels alone: how many a task and a worker have, and which came before which."""
-        arrays, last = self._arrays, self.n_labels
-        task, worker = arrays.edge_task[:last], arrays.edge_worker[:last]
-        arrays.n_labels[:] = np.bincount(task, minlength=arrays.n_labels.size)
-        arrays.n_answers[:] = np.bincount(worker, minlength=arrays.n_answers.size)
-        arrays.last_edge[:], arrays.edge_before[:last] = chain_labels(task, arrays.last_edge.size)
 
 
 def check_online_model(name: str, given: Any) -> None:

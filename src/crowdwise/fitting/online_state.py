@@ -10,10 +10,11 @@ and web was looked at; those three are no test of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.fitting.online_arrays import Sizes, make_arrays
 from crowdwise.fitting.online_lock import Locked, locked
 from crowdwise.fitting.online_names import Names
 from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
@@ -23,6 +24,7 @@ from crowdwise.kernels.online_em import (
     OnlineArrays,
     OnlineRule,
     add_labels,
+    chain_labels,
     recount,
     rescore,
     revisit_task,
@@ -52,15 +54,6 @@ MOST_WAITING = 256  # labels that are taken in together, unless something is ask
 PASSES, NEAR = 15, 1e-2  # of a refit on the way
 LEAST_GROWTH = 1.1
 MODES = ("exact", "decay")
-EMPTY = {"gold": -1, "last_edge": -1, "edge_before": -1}
-
-
-class Sizes(NamedTuple):
-    """Room for tasks, workers and labels."""
-
-    tasks: int
-    workers: int
-    labels: int
 
 
 class OnlineState(Locked):
@@ -101,7 +94,7 @@ class OnlineState(Locked):
         self.n_labels = 0
         self._taken = 0  # labels that the arrays have been brought up to
         self._answered: dict[int, set[int]] = {}  # tasks by worker, as positions
-        self._held = _make_arrays(Sizes(ROOM, ROOM, ROOM), len(self.classes))
+        self._held = make_arrays(Sizes(ROOM, ROOM, ROOM), len(self.classes))
         self._room = Sizes(ROOM, ROOM, ROOM)
         self._set_rule()
         set_tables(self._held, self._rule)
@@ -154,6 +147,9 @@ class OnlineState(Locked):
     @locked
     def add_labels(self, labels: CrowdLabels, order: IntArray) -> None:
         """Take some labels in by their positions, in this order."""
+        if not isinstance(labels, CrowdLabels):
+            raise InputError(f"labels are {quote(type(labels).__name__)}; give CrowdLabels, or use partial_fit.")
+        order = check_codes(order, labels.n_labels, "order")
         task, worker, pairs = self._foresee(labels, order)
         class_of = np.array([self.add_class(name) for name in labels.classes.to_pylist()], np.int64)
         for names, add in ((labels.tasks, self.add_task), (labels.workers, self.add_worker)):
@@ -202,14 +198,30 @@ class OnlineState(Locked):
     def _take_in(self) -> None:
         """Bring the state up to all labels, in their order, with a refit each time that they have grown enough."""
         last = self.n_labels
-        while self._taken < last:
-            self.n_labels = min(last, max(self._taken + 1, int(min(self.next_refit, last))))
-            add_labels(self._held, self._rule, self._taken, self.n_labels)
-            self._taken = self.n_labels
-            if self.n_labels >= self.next_refit:
-                self.refit(max_iter=PASSES, tol=NEAR)
-                following = max(FIRST_REFIT, self.n_labels * self.growth)
-                self.next_refit = following if following <= LAST_REFIT else np.inf
+        try:
+            while self._taken < last:
+                self.n_labels = min(last, max(self._taken + 1, int(min(self.next_refit, last))))
+                add_labels(self._held, self._rule, self._taken, self.n_labels)
+                self._taken = self.n_labels
+                if self.n_labels >= self.next_refit:
+                    self.refit(max_iter=PASSES, tol=NEAR)
+                    following = max(FIRST_REFIT, self.n_labels * self.growth)
+                    self.next_refit = following if following <= LAST_REFIT else np.inf
+        except BaseException:  # interrupted, some labels half counted: none is lost, all are counted again
+            self.n_labels = self._taken = last
+            self._chain()
+            set_tables(self._held, self._rule)
+            rescore(self._held, last, len(self.tasks))
+            self._recount()
+            raise
+
+    def _chain(self) -> None:
+        """Set what follows from the labels alone: how many a task and a worker have, and which came before which."""
+        held, last = self._held, self.n_labels
+        task, worker = held.edge_task[:last], held.edge_worker[:last]
+        held.n_labels[:] = np.bincount(task, minlength=held.n_labels.size)
+        held.n_answers[:] = np.bincount(worker, minlength=held.n_answers.size)
+        held.last_edge[:], held.edge_before[:last] = chain_labels(task, held.last_edge.size)
 
     def _find_pairs(
         self, task: IntArray, worker: IntArray, tasks: list[Any], workers: list[Any]
@@ -321,7 +333,7 @@ class OnlineState(Locked):
             self._resize(room, len(self.classes))
 
     def _resize(self, room: Sizes, n_classes: int) -> None:
-        larger = _make_arrays(room, n_classes)
+        larger = make_arrays(room, n_classes)
         for name, values in self._held._asdict().items():
             getattr(larger, name)[tuple(slice(size) for size in values.shape)] = values
         known = len(self._held.weight) if n_classes == len(self._held.log_prior) else 0
@@ -335,29 +347,3 @@ class OnlineState(Locked):
         self._resize(self._room, len(self.classes))
         rescore(self._arrays, self.n_labels, len(self.tasks))
         self._recount()
-
-
-def _make_arrays(room: Sizes, n_classes: int) -> OnlineArrays:
-    shapes: dict[str, tuple[int, ...]] = {
-        "score": (room.tasks, n_classes),
-        "posterior": (room.tasks, n_classes),
-        "gold": (room.tasks,),
-        "last_edge": (room.tasks,),
-        "n_labels": (room.tasks,),
-        "counts": (room.workers, n_classes, n_classes),
-        "log_table": (room.workers, n_classes, n_classes),
-        "weight": (room.workers,),
-        "n_answers": (room.workers,),
-        "edge_task": (room.labels,),
-        "edge_worker": (room.labels,),
-        "edge_label": (room.labels,),
-        "edge_before": (room.labels,),
-        "class_counts": (n_classes,),
-        "log_prior": (n_classes,),
-    }
-    whole = {"gold", "last_edge", "n_labels", "n_answers", "edge_task", "edge_worker", "edge_label", "edge_before"}
-    arrays: dict[str, Any] = {
-        name: np.full(shape, EMPTY.get(name, 0), np.int64 if name in whole else np.float64)
-        for name, shape in shapes.items()
-    }
-    return OnlineArrays(**arrays)
