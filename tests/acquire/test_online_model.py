@@ -218,6 +218,28 @@ def test_a_refused_call_changes_nothing(refuse):
     assert (model.gold < 0).all()
 
 
+@pytest.mark.parametrize(
+    "refuse",
+    [
+        lambda model: model.add("new", "new", "Cat"),
+        lambda model: model.set_gold({"new": "x", "newer": " cat"}),
+        lambda model: model.partial_fit({"task": ["new"], "worker": ["new"], "label": ["CAT"]}),
+        lambda model: model.partial_fit({"task": ["new"], "worker": ["new"], "label": ["Bird"]}, {"t": "bird"}),
+        lambda model: model.merge(OnlineModel(["Cat"])),
+    ],
+)
+def test_classes_that_look_alike_are_refused_unless_declared(refuse):
+    model = OnlineModel(["cat", "dog"])
+    model.add("t", "w", "cat")
+    before = state_of(model)
+    with pytest.raises(InputError, match="only in case or blanks"):
+        refuse(model)
+    assert state_of(model) == before
+    model.add_class("Cat")
+    model.add("new", "new", "Cat")
+    assert model.classes.every == ["cat", "dog", "Cat"]
+
+
 def test_names_are_those_that_can_be_saved(tmp_path):
     model = OnlineModel(["x", "y"])
     for name in ("\u200b", "a\0b", "\ud800x", " ", None, ("a", 1)):

@@ -28,7 +28,8 @@ class OnlineModel(OnlineState):
     Parameters
     ----------
     classes
-        Names of the classes, in their order; others are added as they come.
+        Names of the classes, in their order; others are added as they come, but none that differs from one that is
+        there only in case or blanks.
     family : "dawid-skene", "one-coin", "confusion-vector", "mean-field"
         What a worker is, as in the methods of these names.
     mode : "exact" or "decay"
@@ -271,6 +272,7 @@ class OnlineModel(OnlineState):
         return self
 
     def _merge(self, other: OnlineModel) -> None:
+        self.classes.refuse_twins(other.classes.every)
         task_of, tasks = self.tasks.foresee(other.tasks.every)
         worker_of, workers = self.workers.foresee(other.workers.every)
         class_of, _ = self.classes.foresee(other.classes.every)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,7 +70,7 @@ class Names:
             raise InputError(f"{what} is {quote(names)}; give a list of {self.what} names.")
         found = [self.find(name) for name in names]
         if len(set(found)) < len(found):
-            twice = [self.every[at] for at in dict.fromkeys(found) if found.count(at) > 1]
+            twice = [self.every[at] for at, number in Counter(found).items() if number > 1]
             raise InputError(f"{what} names {listing(twice)} more than once. Name each {self.what} once.")
         return np.array(found, np.int64)
 
@@ -82,6 +83,21 @@ class Names:
             if at is None:
                 every.append(name)
         return np.array(found, np.int64), every
+
+    def refuse_twins(self, names: Iterable[Any]) -> None:
+        """Refuse new names that differ only in case or blanks from one that is there and not among those given."""
+        every = list(names)
+        if all(name in self for name in every):
+            return
+        given = set(map(str, every))
+        have = {str(name).strip().casefold(): name for name in self.every if str(name) not in given}
+        for name in every:
+            twin = None if name in self else have.get(str(name).strip().casefold())
+            if twin is not None:
+                raise InputError(
+                    f"{self.what} {quote(name)} differs only in case or blanks from {quote(twin)}. Write them the same "
+                    f"way, or declare both with add_{self.what}."
+                )
 
     def add(self, name: Any) -> int:
         """Position of a name, which is new if it was not there."""

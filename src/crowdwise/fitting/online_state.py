@@ -112,6 +112,8 @@ class OnlineState(Locked):
             self.tasks.check(task)
         if w is None:
             self.workers.check(worker)
+        if label not in self.classes:
+            self.classes.refuse_twins([self.classes.check(label)])
         k = self.add_class(label)  # from here on nothing is refused
         t, w = self.add_task(task) if t is None else t, self.add_worker(worker) if w is None else w
         edge = self.n_labels
@@ -140,6 +142,7 @@ class OnlineState(Locked):
         truth = read_truth(gold)
         with self.lock:
             self._foresee(given, order)  # labels that are refused must not leave the gold behind
+            Names("class", self.classes.foresee(given.classes.to_pylist())[1]).refuse_twins(truth.labels.to_pylist())
             self.set_gold(truth)
             self.add_labels(given, order)
         return self
@@ -173,6 +176,7 @@ class OnlineState(Locked):
 
     def _foresee(self, labels: CrowdLabels, order: IntArray) -> tuple[IntArray, IntArray, dict[int, set[int]]]:
         """Tasks and workers of labels as positions once their names are there, and the pairs; nothing is changed."""
+        self.classes.refuse_twins(labels.classes.to_pylist())
         task_of, tasks = self.tasks.foresee(labels.tasks.to_pylist())
         worker_of, workers = self.workers.foresee(labels.workers.to_pylist())
         task, worker = task_of[labels.task[order]], worker_of[labels.worker[order]]
@@ -244,6 +248,7 @@ class OnlineState(Locked):
         """Tell the truth of tasks: a mapping from task to label, or a path or table with columns task and label."""
         truth = read_truth(gold)
         with self.lock:
+            self.classes.refuse_twins(truth.labels.to_pylist())
             for name, label in zip(truth.tasks.to_pylist(), truth.labels.to_pylist(), strict=True):
                 task, k = self.add_task(name), self.add_class(label)
                 arrays = self._arrays
