@@ -9,7 +9,7 @@ import numpy as np
 from crowdwise.fitting.online_lock import locked
 from crowdwise.fitting.online_names import Names
 from crowdwise.fitting.online_state import OnlineState
-from crowdwise.kernels.online_em import log_tables, rescore, set_tables, swap_truth_and_label
+from crowdwise.kernels.online_em import LEAST, log_tables, rescore, set_tables, softmax, swap_truth_and_label
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, quote
 
@@ -225,8 +225,8 @@ class OnlineModel(OnlineState):
         """Worker and label of every answer, (E,) each, and the chance that it is right by the task's other labels."""
         arrays, last = self._arrays, self.n_labels
         worker, label = arrays.edge_worker[:last], arrays.edge_label[:last]
-        others = arrays.posterior[arrays.edge_task[:last]] / np.exp(arrays.log_table[worker, label])
-        found: FloatArray = others[np.arange(last), label] / others.sum(axis=1)
+        log_posterior = np.log(np.maximum(arrays.posterior[arrays.edge_task[:last]], LEAST))
+        found: FloatArray = softmax(log_posterior - arrays.log_table[worker, label])[np.arange(last), label]
         return worker, label, found
 
     @locked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Names"]
 
+NO_TEXT = re.compile("[\0\ud800-\udfff]")  # cut by other programs, or no character
 LARGEST = 2**63 - 1  # of the whole numbers that a vocabulary keeps as such
 
 
@@ -42,7 +44,7 @@ class Names:
     def check(self, name: Any) -> Any:
         """The name as `CrowdLabels` would have it; one that they refuse, and `load` with them, is an error."""
         if type(name) is str:
-            if name.isprintable() and not LETTER.search(name) and name.strip():  # as nearly all are
+            if not NO_TEXT.search(name) and LETTER.sub("", name).strip():  # so nearly all are, and Arrow takes its time
                 return name
         elif type(name) is int and abs(name) <= LARGEST:
             return name
