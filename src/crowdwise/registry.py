@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib
+import importlib.util
 import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -135,6 +136,8 @@ def _every_learner() -> tuple[LearnerEntry, ...]:
 
     try:
         base = importlib.import_module("crowdwise.learn.trained_model").TrainedModel
+        if not _is_installed("lightning"):  # which is imported only when training begins
+            raise ModuleNotFoundError(name="lightning")
         found = [
             entry
             for each in _exported_classes(base, "learn")
@@ -148,6 +151,13 @@ def _every_learner() -> tuple[LearnerEntry, ...]:
             f"Learning a classifier needs {error.name}, which is not installed: pip install 'crowdwise[learn]'."
         ) from error
     return _sort_by_family(found, LEARNER_FAMILIES)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ValueError:  # it was imported, and has no specification
+        return False
 
 
 def method(slug: str) -> Method:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import os
+import threading
+
 import numpy as np
 import pytest
 
@@ -174,12 +178,185 @@ def test_bad_input_is_one_error():
     model = stream()
     for call, words in (
         (lambda: model.add(0, int(model.to_labels().worker[0]), 0), "has answered"),
-        (lambda: model.add(None, 1, 0), "give every task a name"),
+        (lambda: model.add(None, 1, 0), "Give every task a name"),
         (lambda: model.posterior("nobody"), "There is no task"),
         (lambda: OnlineModel(mode="slow"), "mode is 'slow'"),
         (lambda: OnlineModel(growth=1.01), "growth is 1.01"),
         (lambda: OnlineModel(["a", "a"]), "repeat"),
+        (lambda: OnlineModel(None), "class names are None"),
+        (lambda: OnlineModel("ab"), "class names are 'ab'"),
+        (lambda: model.merge(None), "other is None"),
+        (lambda: model.add_codes([0], [99], [0]), "positions run from 0 to 7"),
+        (lambda: model.add_labels(CROWD.labels, [10**6]), "order holds 1000000"),
         (lambda: cw.MajorityVote().partial_fit(CROWD.labels), "cannot take labels one after the other"),
     ):
         with pytest.raises(InputError, match=words):
             call()
+
+
+def state_of(model):
+    return model.tasks.every, model.workers.every, model.classes.every, model.n_labels, model.posteriors.tolist()
+
+
+@pytest.mark.parametrize(
+    "refuse",
+    [
+        lambda model: model.add("new", None, 0),
+        lambda model: model.add("new", "new", [1]),
+        lambda model: model.add("new", "new", float("nan")),
+        lambda model: model.partial_fit({"task": ["new", 0], "worker": ["new", 0], "label": ["fresh", 0]}, {0: 1}),
+        lambda model: model.merge(OnlineModel().partial_fit({"task": ["new", 0], "worker": [0, 0], "label": [7, 0]})),
+    ],
+)
+def test_a_refused_call_changes_nothing(refuse):
+    model = OnlineModel([0, 1])
+    model.add(0, 0, 0)
+    before = state_of(model)
+    with pytest.raises(InputError):
+        refuse(model)
+    assert state_of(model) == before
+    assert (model.gold < 0).all()
+
+
+@pytest.mark.parametrize(
+    "refuse",
+    [
+        lambda model: model.add("new", "new", "Cat"),
+        lambda model: model.set_gold({"new": "x", "newer": " cat"}),
+        lambda model: model.partial_fit({"task": ["new"], "worker": ["new"], "label": ["CAT"]}),
+        lambda model: model.partial_fit({"task": ["new"], "worker": ["new"], "label": ["Bird"]}, {"t": "bird"}),
+        lambda model: model.merge(OnlineModel(["Cat"])),
+    ],
+)
+def test_classes_that_look_alike_are_refused_unless_declared(refuse):
+    model = OnlineModel(["cat", "dog"])
+    model.add("t", "w", "cat")
+    before = state_of(model)
+    with pytest.raises(InputError, match="only in case or blanks"):
+        refuse(model)
+    assert state_of(model) == before
+    model.add_class("Cat")
+    model.add("new", "new", "Cat")
+    assert model.classes.every == ["cat", "dog", "Cat"]
+
+
+def test_names_are_those_that_can_be_saved(tmp_path):
+    model = OnlineModel(["x", "y"])
+    for name in ("\u200b", "a\0b", "\ud800x", " ", None, ("a", 1)):
+        with pytest.raises(InputError):
+            model.add(name, "w", "x")
+        with pytest.raises(InputError):
+            model.add("t", "w", name)
+    names = ["\u00fc\u200b", 2**70, True, b"bytes", np.int64(5), 6.0, "'=1", -1]
+    for name in names:
+        model.add(name, name, "x")
+    model.save(tmp_path / "model")
+    loaded = OnlineModel.load(tmp_path / "model")
+    for name in names:
+        assert loaded.has_answered(name, name)
+        assert np.array_equal(loaded.posterior(name), model.posterior(name))
+    assert model.tasks.every[2:6] == ["true", "bytes", 5, 6]
+
+
+@pytest.mark.parametrize("classes", [[], ["x", "y"]])
+def test_a_model_without_labels_is_saved(tmp_path, classes):
+    OnlineModel(classes, window=3).save(tmp_path / "model")
+    model = OnlineModel.load(tmp_path / "model")
+    assert (model.classes.every, model.window, model.n_labels) == (classes, 3, 0)
+    model.add("t", "w", "x")
+
+
+@pytest.mark.parametrize("mode", ["exact", "decay"])
+def test_another_truth_takes_the_place_of_the_first(mode):
+    model = OnlineModel(["x", "y"], mode=mode)
+    for truth in "xy":
+        model.set_gold({"t": truth})
+    assert model.consensus("t") == ("y", 1.0)
+    assert model.class_counts.tolist() == [0, 1]
+    assert np.allclose(model.prior, [1 / 3, 2 / 3])
+
+
+def test_threads_take_turns():
+    model, errors = OnlineModel(["a", "b"], growth=0), []
+
+    def work(k):
+        try:
+            for i in range(120):
+                model.add(f"t{i % 40}", f"w{k}-{i // 40}", "ab"[i % 2])
+                assert np.isfinite(model.posteriors).all()
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,), daemon=True) for k in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert not errors
+    assert model.n_labels == 360
+    assert model.labels_per_task.tolist() == [9] * 40
+    assert copy.deepcopy(model).n_labels == 360  # locks and all
+
+
+def test_an_interrupted_model_has_all_labels(monkeypatch):
+    model, refit = OnlineModel(), OnlineModel.refit
+
+    def interrupt(self, **settings):
+        if self.n_labels > 150:
+            raise KeyboardInterrupt
+        return refit(self, **settings)
+
+    monkeypatch.setattr(OnlineModel, "refit", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(CROWD.labels)
+    monkeypatch.undo()
+    assert model.n_labels == model.labels_per_task.sum() == CROWD.labels.n_labels
+    model.refit()
+    whole = OnlineModel().partial_fit(CROWD.labels)
+    whole.refit()
+    assert np.allclose(model.posteriors, whole.posteriors, atol=1e-8)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*use of fork")
+def test_a_fork_finds_no_lock_held():
+    model, held, done = OnlineModel(["a", "b"]), threading.Event(), threading.Event()
+    model.add("t", "w", "a")
+
+    def hold():
+        with model.lock:
+            held.set()
+            done.wait(0.2)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        free = []
+        asked = threading.Thread(target=lambda: free.append(model.posterior("t")), daemon=True)
+        asked.start()
+        asked.join(5)
+        os._exit(0 if free else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    thread.join()
+
+
+def test_what_is_handed_out_cannot_change_the_model():
+    model, method = stream(), cw.DawidSkene().partial_fit(CROWD.labels)
+    for values in (model.labels_per_task, model.labels_per_worker, model.gold, method.predict_proba()):
+        with pytest.raises(ValueError, match="read-only"):
+            values[0] = 1
+
+
+def test_a_method_goes_on_only_from_labels_that_it_has(tmp_path):
+    method = cw.OneCoin().partial_fit(CROWD.labels)
+    method.save(tmp_path / "method")
+    loaded = cw.load(tmp_path / "method")
+    with pytest.raises(InputError, match="was loaded"):
+        loaded.partial_fit(CROWD.labels)
+    fresh, one = cw.OneCoin(), {"task": ["a", "b"], "worker": ["x", "x"], "label": ["c", "c"]}
+    with pytest.raises(InputError, match="two classes"):
+        fresh.partial_fit(one)
+    fresh.partial_fit(one, {"a": "d"})
+    assert fresh.labels_per_task_.tolist() == [1, 1]

@@ -108,6 +108,46 @@ def test_bad_limits_are_one_error(model):
         ({"n": 0}, "n is 0"),
         ({"policy": "best"}, "policy is 'best'"),
         ({"worker_policy": "worst"}, "worker_policy is 'worst'"),
+        ({"workers": [0, "0"]}, "workers names 0 more than once"),
+        ({"workers": "01"}, "workers is '01'"),
+        ({"costs": {0: 1, "0": 5}}, "costs names 0 more than once"),
+        ({"policy": NotAPolicy()}, "policy is"),
+        ({"tasks": 3}, "tasks is 3"),
+        ({"policy": Scores(np.nan)}, "of it not a number; it must be"),
+        ({"policy": Scores("a")}, "array of numbers"),
+        ({"worker_policy": Scores([1.0])}, "must be 6 numbers"),
     ):
         with pytest.raises(InputError, match=words):
             next_questions(model, **options)
+    for options, words in (
+        ({"rng": 3}, "rng is 3"),
+        ({"pending": [0]}, "pending is"),
+        ({"pending": {0: 1, "0": 2}}, "pending names 0 more than once"),
+        ({"worker": None}, "Give every worker a name"),
+    ):
+        with pytest.raises(InputError, match=words):
+            choose_task(model, **{"worker": 0, **options})
+
+
+@pytest.mark.parametrize("policy", list(TASK_POLICIES))
+def test_one_class_leaves_nothing_to_tell_and_none_is_an_error(policy):
+    model = OnlineModel()
+    model.add_task("t")
+    with pytest.raises(InputError, match="no classes yet"):
+        choose_task(model, "w", policy=policy)
+    model.add("t", "ann", "only")
+    assert choose_task(model, "bob", policy=policy).worth <= 0 or policy == "uniform"
+
+
+class NotAPolicy:
+    score = 3
+
+
+class Scores:
+    """A policy of the user's own that gives the same whatever is asked."""
+
+    def __init__(self, given):
+        self.given = given
+
+    def score(self, first, *_):
+        return [self.given] * len(first) if isinstance(self.given, float | str) else self.given

@@ -126,3 +126,29 @@ def test_gold_that_the_model_was_told_cannot_vouch_for_it(honest):
     model.set_gold({0: int(honest.truth[0])})
     with pytest.raises(InputError, match="told gold"):
         StopRule().calibrate(model, {0: int(honest.truth[0])})
+
+
+def test_a_stop_rule_takes_gold_as_fit_does_and_bad_input_is_one_error(honest, tmp_path):
+    model = OnlineModel().partial_fit(honest.labels)
+    truth = dict(enumerate(honest.truth[:60].tolist()))
+    (tmp_path / "gold.csv").write_text("task,label\n" + "".join(f"{task},{k}\n" for task, k in truth.items()))
+    told = StopRule(0.9).calibrate(model, tmp_path / "gold.csv")
+    assert told.threshold == StopRule(0.9).calibrate(model, truth).threshold
+    empty = OnlineModel(["a", "b"])
+    empty.add_task("t")
+    assert not StopRule(value=0.1).stopped(empty).any()
+    assert not StopRule(value=0.1).stopped(OnlineModel()).any()
+    assert replay_stopping(honest.labels, truth, gold=1).share_of_tasks == 0
+    for call, words in (
+        (lambda: StopRule(prior="ab"), "prior is 'ab'"),
+        (lambda: StopRule().calibrate(honest.labels, truth), "must be a crowdwise.acquire.OnlineModel"),
+        (lambda: StopRule().stopped(None), "model is None"),
+        (lambda: replay_stopping(honest.labels, truth, 3), "rule is 3"),
+        (lambda: StopRule(prior=(1, "b")), "number of prior is 'b'"),
+        (lambda: StopRule().calibrate(model, {0: 1}, "0"), "checks is '0'"),
+        (lambda: replay(honest.labels, truth, random_state="x"), "random_state is 'x'"),
+        (lambda: replay(honest.labels, truth, "random"), "policies is 'random'"),
+        (lambda: replay_stopping(honest.labels, truth, random_state="x"), "random_state is 'x'"),
+    ):
+        with pytest.raises(InputError, match=words):
+            call()

@@ -157,6 +157,14 @@ def test_csv_has_the_names_of_the_reader(tmp_path: Path) -> None:
     assert labels.describe().agreement == 0
 
 
+def test_a_fit_on_the_disk_is_saved_and_loaded(table: Path, tmp_path: Path) -> None:
+    model = cw.MajorityVote(engine="stream").fit(str(table))
+    model.save(tmp_path / "model")
+    loaded = cw.load(tmp_path / "model")
+    assert np.array_equal(loaded.posterior_, model.posterior_)
+    assert np.array_equal(loaded.labels_per_task_, model.labels_per_task_)
+
+
 def test_gold_is_heeded(table: Path) -> None:
     memory = cw.read_labels(table)
     gold = {f"task {each}": memory.classes[each % 3].as_py() for each in range(40)}

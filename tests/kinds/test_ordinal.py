@@ -386,7 +386,7 @@ def test_compiled_steps_are_those_of_numpy(n_classes: int) -> None:
         generator.integers(0, 20, 60), generator.integers(0, 12, 60), generator.integers(0, n_classes, 60),
         tasks=20, workers=13, classes=n_classes, on_duplicate="all",
     )  # fmt: skip
-    cells, said = lay_out_cells(answers)
+    cells, said, _ = lay_out_cells(answers)
     workers, crowd = start_workers(answers)
     workers = Responses(workers.parameters + 0.5 * generator.normal(size=workers.parameters.shape))
     workers.parameters[3, 0] *= -1

@@ -104,6 +104,8 @@ def plan(labels: Any, target: float = 0.95, *, gold: Any = None, level: float = 
         Known answers to some tasks.
     level
         Of the intervals.
+    random_state
+        Draws the parts of the labels; rows in another order give another draw, well within the intervals.
 
     Examples
     --------

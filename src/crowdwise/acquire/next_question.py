@@ -16,8 +16,8 @@ import numpy as np
 
 from crowdwise.acquire.task_policies import make_task_policy
 from crowdwise.acquire.worker_policies import WorkersSoFar, make_worker_policy
-from crowdwise.fitting.online_model import OnlineModel
-from crowdwise.fitting.parameter_checks import check_count, check_number, check_random_state
+from crowdwise.fitting.online_model import OnlineModel, check_online_model
+from crowdwise.fitting.parameter_checks import as_numbers, check_count, check_number, check_random_state
 from crowdwise.labels.errors import InputError, listing, quote
 
 if TYPE_CHECKING:
@@ -104,23 +104,34 @@ def choose_task(
     >>> choose_task(model, "dan").task
     'disputed'
     """
+    check_online_model("model", model)
     _check_limits(cap, gold_share)
-    n_tasks = len(model.tasks)
-    allowed = np.ones(n_tasks, np.bool_)
-    if tasks is not None:
-        allowed = np.zeros(n_tasks, np.bool_)
-        allowed[[model.tasks.find(name) for name in tasks]] = True
-    waiting = np.zeros(n_tasks, np.int64)
-    for name, number in (pending or {}).items():
-        check_count(f"pending of {quote(name)}", number, low=0)
-        waiting[model.tasks.find(name)] = number
-    rng = rng if rng is not None else np.random.default_rng(0)
-    place = model.workers.place.get(str(worker))
-    found = _choose(model, place, make_task_policy(policy), allowed, waiting, cap or UNLIMITED, gold_share, rng)
+    if pending is not None and not isinstance(pending, Mapping):
+        raise InputError(f"pending is {quote(pending)}; it must be a mapping from tasks to numbers of questions.")
+    if rng is not None and not isinstance(rng, np.random.Generator):
+        raise InputError(f"rng is {quote(rng)}; it must be a numpy.random.Generator, such as default_rng(0).")
+    model.workers.check(worker)
+    with model.lock:
+        allowed = _find_allowed(tasks, model)
+        waiting = np.zeros(len(model.tasks), np.int64)
+        for name, number in (pending or {}).items():
+            check_count(f"pending of {quote(name)}", number, low=0)
+        waiting[model.tasks.find_all(pending or {}, "pending")] = list((pending or {}).values())
+        rng = rng if rng is not None else np.random.default_rng(0)
+        place = model.workers.get(worker)
+        found = _choose(model, place, make_task_policy(policy), allowed, waiting, cap or UNLIMITED, gold_share, rng)
     if found is None:
         return None
     task, worth, gold = found
     return Question(model.tasks.every[task], worker, worth, 1.0, gold)
+
+
+def _find_allowed(tasks: Iterable[Any] | None, model: OnlineModel) -> BoolArray:
+    """Which tasks (N,) are among the open ones."""
+    allowed = np.full(len(model.tasks), tasks is None)
+    if tasks is not None:
+        allowed[model.tasks.find_all(tasks, "tasks")] = True
+    return allowed
 
 
 def _choose(
@@ -135,6 +146,8 @@ def _choose(
     asked: Iterable[int] = (),
 ) -> tuple[int, float, bool] | None:
     """Position of a task, its worth and whether it is gold; `asked` are tasks on their way to this worker."""
+    if not len(model.classes):
+        raise InputError("The model has no classes yet. Declare them, as in OnlineModel(classes), or add labels.")
     free = allowed.copy()
     if place is not None:
         free[model.answered_by(place)] = False
@@ -148,7 +161,7 @@ def _choose(
     if not at.size:
         return None
     confusion = model.confusion_of_new_worker if place is None else model.confusion(model.workers.every[place])
-    worth = policy.score(model.posteriors_at(at), number[at], confusion)
+    worth = _as_scores("policy", policy.score(model.posteriors_at(at), number[at], confusion), at.size)
     positive = worth > 0
     worth = np.where(positive, worth / (1 + waiting[at]), worth)
     best = np.flatnonzero(worth >= worth.max() - TIE)
@@ -192,7 +205,7 @@ def next_questions(
     budget
         Most that the questions may cost together.
     random_state
-        Same number, same questions.
+        Same number, same questions; among equals those that are drawn depend on the order of the rows.
 
     Examples
     --------
@@ -212,43 +225,50 @@ def next_questions(
         make_task_policy(policy),
         make_worker_policy(worker_policy),
     )
-    names = model.workers.every if workers is None else list(workers)
-    who = np.array([model.workers.find(name) for name in names], np.int64)
-    if not who.size:
-        raise InputError("There is no worker to ask. Name those who are available.")
-    price = read_costs(costs, model)[who]
-    room = _read_capacity(capacity, model)[who]
-    allowed = np.ones(len(model.tasks), np.bool_)
-    if tasks is not None:
-        allowed[:] = False
-        allowed[[model.tasks.find(name) for name in tasks]] = True
-    waiting = np.zeros(len(model.tasks), np.int64)
-    asked: dict[int, list[int]] = {}
-    found: list[Question] = []
-    left = math.inf if budget is None else float(budget)
-    counts, answers = model.skill_counts[who], model.labels_per_worker[who]
-    while len(found) < n:
-        able = np.flatnonzero((room > 0) & (price <= left + TIE))
-        if not able.size:
-            break
-        so_far = WorkersSoFar(counts[able], answers[able], price[able], model.n_labels + len(found), len(model.classes))
-        score = chooser.score(so_far, rng)
-        best = np.flatnonzero(score >= score.max() - TIE)
-        at = int(able[best[rng.integers(best.size)]])
-        place = int(who[at])
-        chosen = _choose(
-            model, place, task_policy, allowed, waiting, cap or UNLIMITED, gold_share, rng, asked.get(place, ())
-        )
-        if chosen is None:
-            room[at] = 0  # nothing is left to ask them
-            continue
-        task, worth, gold = chosen
-        found.append(Question(model.tasks.every[task], names[at], worth / float(price[at]), float(price[at]), gold))
-        waiting[task] += 1
-        asked.setdefault(place, []).append(task)
-        room[at] -= 1
-        left -= float(price[at])
-    return found
+    with model.lock:
+        who = np.arange(len(model.workers)) if workers is None else model.workers.find_all(workers, "workers")
+        if not who.size:
+            raise InputError("There is no worker to ask. Name those who are available.")
+        price = read_costs(costs, model)[who]
+        room = _read_capacity(capacity, model)[who]
+        allowed = _find_allowed(tasks, model)
+        waiting = np.zeros(len(model.tasks), np.int64)
+        asked: dict[int, list[int]] = {}
+        found: list[Question] = []
+        left = math.inf if budget is None else float(budget)
+        counts, answers = model.skill_counts[who], model.labels_per_worker[who]
+        while len(found) < n:
+            able = np.flatnonzero((room > 0) & (price <= left + TIE))
+            if not able.size:
+                break
+            so_far = WorkersSoFar(
+                counts[able], answers[able], price[able], model.n_labels + len(found), len(model.classes)
+            )
+            score = _as_scores("worker_policy", chooser.score(so_far, rng), able.size)
+            best = np.flatnonzero(score >= score.max() - TIE)
+            at = int(able[best[rng.integers(best.size)]])
+            place = int(who[at])
+            chosen = _choose(
+                model, place, task_policy, allowed, waiting, cap or UNLIMITED, gold_share, rng, asked.get(place, ())
+            )
+            if chosen is None:
+                room[at] = 0  # nothing is left to ask them
+                continue
+            task, worth, gold = chosen
+            found.append(
+                Question(
+                    model.tasks.every[task],
+                    model.workers.every[place],
+                    worth / float(price[at]),
+                    float(price[at]),
+                    gold,
+                )
+            )
+            waiting[task] += 1
+            asked.setdefault(place, []).append(task)
+            room[at] -= 1
+            left -= float(price[at])
+        return found
 
 
 def read_costs(costs: Mapping[Any, float] | float, model: OnlineModel) -> FloatArray:
@@ -283,6 +303,18 @@ def _refuse_strangers(what: str, given: Mapping[Any, Any], model: OnlineModel) -
     strangers = [name for name in given if name not in model.workers]
     if strangers:
         raise InputError(f"{what} names workers who have no labels: {listing(strangers)}.")
+    model.workers.find_all(given, what)  # each once
+
+
+def _as_scores(parameter: str, scores: Any, size: int) -> FloatArray:
+    """What a policy gave for each of so many, as numbers."""
+    found = as_numbers(scores, f"The score of {parameter}")
+    if found.shape != (size,) or np.isnan(found).any():
+        raise InputError(
+            f"The score of {parameter} has shape {found.shape}, {int(np.isnan(found).sum())} of it not a number; it "
+            f"must be {size} numbers."
+        )
+    return found
 
 
 def _check_limits(cap: int | None, gold_share: float) -> None:

@@ -15,7 +15,8 @@ import numpy as np
 
 from crowdwise.acquire.replay_stream import make_empty_model, read_replay
 from crowdwise.acquire.stopping import StopRule
-from crowdwise.fitting.parameter_checks import check_number
+from crowdwise.fitting.parameter_checks import check_number, check_random_state
+from crowdwise.labels.errors import InputError, quote
 
 __all__ = ["StopReplay", "replay_stopping"]
 
@@ -66,8 +67,11 @@ def replay_stopping(
     """
     check_number("gold", gold, low=0, high=1)
     check_number("checks", checks, low=0, high=1)
+    check_random_state(random_state)
     given, code = read_replay(labels, truth)
     rule = StopRule() if rule is None else rule
+    if not isinstance(rule, StopRule):
+        raise InputError(f"rule is {quote(rule)}; it must be a StopRule.")
     rng = np.random.default_rng(random_state)
     model = make_empty_model(given, family=family)
     known = np.flatnonzero(code >= 0)
@@ -98,6 +102,6 @@ def replay_stopping(
         rule.can_promise,
         float(right.mean()) if right.size else float("nan"),
         float(bought.sum() / given.n_labels),
-        float(stopped[~is_gold].mean()),
+        float(stopped[~is_gold].sum() / max((~is_gold).sum(), 1)),
         rule.promise(),
     )

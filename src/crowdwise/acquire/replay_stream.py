@@ -10,6 +10,7 @@ is what is scored. The model never sees the truth.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,19 @@ from crowdwise.acquire.pair_worth import score_pairs
 from crowdwise.acquire.task_policies import make_task_policy
 from crowdwise.acquire.worker_policies import WorkersSoFar, make_worker_policy
 from crowdwise.fitting.online_model import OnlineModel
-from crowdwise.fitting.parameter_checks import check_choice, check_count, check_inner_share, check_number
-from crowdwise.labels.errors import InputError
+from crowdwise.fitting.parameter_checks import (
+    check_choice,
+    check_count,
+    check_inner_share,
+    check_number,
+    check_random_state,
+)
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import read_truth, truth_codes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
@@ -69,6 +76,7 @@ class Replay:
 
     def labels_needed(self, accuracy: float) -> dict[str, int | None]:
         """Labels from which on the mean of each policy first reaches an accuracy; None where it never does."""
+        check_number("accuracy", accuracy, low=0)
         needed: dict[str, int | None] = {}
         for name, curve in zip(self.policies, self.mean, strict=True):
             there = np.flatnonzero(curve >= accuracy)
@@ -106,6 +114,9 @@ def replay(
     check_count("seeds", seeds)
     check_inner_share("batch", batch)
     check_inner_share("start", start)
+    check_random_state(random_state)
+    if isinstance(policies, str) or not isinstance(policies, Sequence):
+        raise InputError(f"policies is {quote(policies)}; give a list of names.")
     for policy in policies:
         check_policy(policy)
     size, first = max(int(batch * given.n_labels), 1), max(int(start * given.n_labels), 1)

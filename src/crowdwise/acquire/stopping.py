@@ -26,17 +26,21 @@ that were stopped at τ = .999 on ten real crowds. With one crowd left out a is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
+from crowdwise.fitting.online_model import check_online_model
 from crowdwise.fitting.parameter_checks import check_count, check_inner_share, check_number
 from crowdwise.kernels.online_em import softmax
 from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.truth import Truth, read_truth
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from typing import Self
 
     from crowdwise.fitting.online_model import OnlineModel
@@ -125,29 +129,40 @@ class StopRule:
         check_number("value", self.value, low=0, high=1)
         if self.cap is not None:
             check_count("cap", self.cap)
-        if len(self.prior) != 2 or min(self.prior) <= 0:
+        if not isinstance(self.prior, tuple | list) or len(self.prior) != 2:
             raise InputError(f"prior is {quote(self.prior)}; it must be two numbers above 0.")
+        for number in self.prior:
+            check_number("a number of prior", number, low=0, above=True)
 
-    def calibrate(self, model: OnlineModel, gold: Mapping[Any, Any], checks: Iterable[Any] = ()) -> Self:
+    def calibrate(self, model: OnlineModel, gold: Any, checks: Iterable[Any] = ()) -> Self:
         """Learn the threshold from gold that the model was not told, and from tasks that were labelled on after a stop.
 
         Parameters
         ----------
         gold
-            The class of tasks whose truth is known, drawn at random among all tasks. Those without labels say nothing.
+            The class of tasks whose truth is known, as for `fit`, drawn at random among all tasks. Those without labels
+            say nothing.
         checks
             Names of tasks that a stop rule would have stopped, or did, and that were labelled on all the same. They
             must have been drawn at random among such tasks.
         """
-        truth_at = {model.tasks.find(task): model.classes.find(truth) for task, truth in gold.items()}
-        self._gold = np.array(sorted(truth_at), np.int64)
-        if (model.gold[self._gold] >= 0).any():
+        check_online_model("model", model)
+        known = read_truth(gold) if not isinstance(gold, Mapping) or gold else Truth(pa.array([]), pa.array([]))
+        with model.lock:
+            return self._calibrate(model, known, checks)
+
+    def _calibrate(self, model: OnlineModel, known: Truth, checks: Iterable[Any]) -> Self:
+        names = zip(known.tasks.to_pylist(), known.labels.to_pylist(), strict=True)
+        truth_at = {model.tasks.find(task): model.classes.find(truth) for task, truth in names}
+        at = np.array(sorted(truth_at), np.int64)
+        if (model.gold[at] >= 0).any():
             raise InputError(
                 "The model was told gold that is to calibrate the stop rule, and knows those tasks better than others. "
                 "Give gold to calibrate alone, not to set_gold or partial_fit."
             )
-        truth = np.array([truth_at[task] for task in self._gold.tolist()], np.int64)
-        looked = np.array(sorted({model.tasks.find(name) for name in checks} - truth_at.keys()), np.int64)
+        looked = np.array(sorted({*model.tasks.find_all(checks, "checks").tolist()} - truth_at.keys()), np.int64)
+        self._gold = at
+        truth = np.array([truth_at[task] for task in at.tolist()], np.int64)
         passed, final = find_first_passages(model, self._gold, min_labels=self.min_labels)
         check_passed, check_final = find_first_passages(model, looked, min_labels=self.min_labels)
         rng = np.random.default_rng(0)  # the same known answers give the same threshold
@@ -190,22 +205,29 @@ class StopRule:
 
     def should_stop(self, model: OnlineModel, task: Any) -> bool:
         """Whether this task needs no further label."""
+        check_online_model("model", model)
         return bool(self._find_stopped(model, np.array([model.tasks.find(task)]))[0])
 
     def stopped(self, model: OnlineModel) -> BoolArray:
         """Which tasks (N,) need no further label; gold is never stopped."""
+        check_online_model("model", model)
         return self._find_stopped(model, np.arange(len(model.tasks)))
 
     def _find_stopped(self, model: OnlineModel, at: IntArray) -> BoolArray:
+        with model.lock:
+            return self._find_stopped_now(model, at)
+
+    def _find_stopped_now(self, model: OnlineModel, at: IntArray) -> BoolArray:
         posterior, number = model.posteriors_at(at), model.labels_per_task[at]
-        done: BoolArray = (posterior.max(axis=1) >= self.threshold) & (number >= self.min_labels)
+        done: BoolArray = (posterior.max(axis=1, initial=0.0) >= self.threshold) & (number >= self.min_labels)
         if self.cap is not None:
             done |= number >= self.cap
-        if self.value:
+        if self.value and len(model.classes):
             from crowdwise.acquire.task_policies import ErrorReduction
 
-            confusions = model.confusions
-            crowd = np.average(confusions, axis=0, weights=np.maximum(model.labels_per_worker, 1e-9))
+            crowd = model.confusion_of_new_worker
+            if len(model.workers):
+                crowd = np.average(model.confusions, axis=0, weights=np.maximum(model.labels_per_worker, 1e-9))
             done |= (ErrorReduction().score(posterior, number, crowd) < self.value) & (number >= self.min_labels)
         return done & (model.gold[at] < 0) & ~np.isin(at, self._gold)
 

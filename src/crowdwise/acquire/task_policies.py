@@ -66,6 +66,8 @@ class Margin:
 
     def score(self, posterior: FloatArray, n_labels: IntArray, confusion: FloatArray) -> FloatArray:  # noqa: ARG002
         """One less the distance of the two."""
+        if posterior.shape[1] < 2:
+            return np.zeros(len(posterior))
         top = np.partition(posterior, -2, axis=1)
         near: FloatArray = 1 - (top[:, -1] - top[:, -2])
         return near
@@ -107,7 +109,7 @@ def make_task_policy(policy: str | TaskPolicy) -> TaskPolicy:
 
 def make_policy(parameter: str, policy: str | P, policies: dict[str, type[P]]) -> P:
     """A policy of these by its name, or one of the user's own; an error names the parameter."""
-    if not isinstance(policy, str) and hasattr(policy, "score"):
+    if not isinstance(policy, str) and callable(getattr(policy, "score", None)):
         return policy
     check_choice(parameter, policy, tuple(policies))
     return policies[str(policy)]()

@@ -174,14 +174,17 @@ class Aggregator(CrowdModel):
             self._fit_labelled(answers, known)
             self._engine_of_fit = choose_engine(answers.n_labels, answers.n_classes)
         self._told = (answers, known) if known.gold.size else None
-        self._stream = None
+        self._stream, self._is_loaded = None, False
         return self
 
     def partial_fit(self, labels: Any, gold: Any = None) -> Self:
         """Take more labels in, as they come; the model knows all that it was given so since the last `fit`.
 
         For dawid-skene, one-coin, confusion-vector and mean-field. Earlier labels are fitted again now and then only:
-        see `crowdwise.acquire.OnlineModel`. New tasks, workers and classes may appear.
+        see `crowdwise.acquire.OnlineModel`. So `posterior_` of a task goes by what was known of its workers when its
+        labels came or were last gone over, `predict_proba` of the same labels by what is known of them now: the two may
+        differ by a few hundredths. New tasks, workers and classes may appear. A call that is refused changes nothing; a
+        method that was loaded has no labels to go on from, and says so.
 
         Parameters
         ----------
@@ -215,12 +218,13 @@ class Aggregator(CrowdModel):
         Parameters
         ----------
         labels
-            New tasks labelled by known workers; by default the tasks of `fit`. A worker unknown to the model
-            counts as the average of its crowd.
+            New tasks labelled by known workers; by default the tasks of `fit`, of which the array is read-only. A
+            worker unknown to the model counts as the average of its crowd.
         """
         self._check_fitted()
         if labels is None:
-            fitted: FloatArray = self.posterior_
+            fitted: FloatArray = self.posterior_.view()
+            fitted.flags.writeable = False  # written to, it would change what the model says
             return fitted
         # The model knows the classes: a few labels of new tasks are not asked whether they are values.
         answers = self._align_labels(read_labels(labels, kind="labels"))

@@ -193,6 +193,7 @@ class CrowdModel(Estimator):
     _skill_beta: FloatArray | Deferred
     _engine_of_fit: str | None = None
     _stream: Any = None  # the online model behind `partial_fit`
+    _is_loaded: bool = False  # and not fitted since
     _names: ModelNames
 
     @cached_property

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.fitting.online_lock import locked
 from crowdwise.fitting.online_names import Names
 from crowdwise.fitting.online_state import OnlineState
-from crowdwise.kernels.online_em import chain_labels, log_tables, rescore, set_tables, swap_truth_and_label
+from crowdwise.kernels.online_em import LEAST, log_tables, rescore, set_tables, softmax, swap_truth_and_label
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, quote
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["OnlineModel"]
+__all__ = ["OnlineModel", "check_online_model"]
 
 
 class OnlineModel(OnlineState):
@@ -27,7 +28,8 @@ class OnlineModel(OnlineState):
     Parameters
     ----------
     classes
-        Names of the classes, in their order; others are added as they come.
+        Names of the classes, in their order; others are added as they come, but none that differs from one that is
+        there only in case or blanks.
     family : "dawid-skene", "one-coin", "confusion-vector", "mean-field"
         What a worker is, as in the methods of these names.
     mode : "exact" or "decay"
@@ -48,6 +50,16 @@ class OnlineModel(OnlineState):
         Refit, from the shares of votes, each time that the labels have grown by this factor, up to 30,000 labels; 0
         for never. A stream's first labels are judged before their workers are known, and what was made of them lasts.
 
+    Attributes
+    ----------
+    lock
+        Several threads may use a model: each call is done whole before the next. Hold this lock (`with model.lock:`)
+        around calls that belong together.
+
+    Notes
+    -----
+    A call that is refused leaves the model as it was.
+
     Examples
     --------
     >>> model = OnlineModel(["cat", "dog"])
@@ -62,6 +74,7 @@ class OnlineModel(OnlineState):
     # ---- what it says -----------------------------------------------------------------------------------
 
     @property
+    @locked
     def prior(self) -> FloatArray:
         """Share of each class (K,)."""
         shares: FloatArray = np.exp(self._arrays.log_prior)
@@ -69,35 +82,43 @@ class OnlineModel(OnlineState):
         return total
 
     @property
+    @locked
     def posteriors(self) -> FloatArray:
         """Probability of each class for each task (N, K); the class shares where there is no label."""
         return self.posteriors_at(np.arange(len(self.tasks)))
 
+    @locked
     def posteriors_at(self, at: IntArray) -> FloatArray:
         """The same of the tasks at some positions."""
         told = (self._arrays.n_labels[at] > 0) | (self._arrays.gold[at] >= 0)
         found: FloatArray = np.where(told[:, None], self._arrays.posterior[at], self.prior)
         return found
 
+    @locked
     def posterior(self, task: Any) -> FloatArray:
         """Probability of each class (K,) for a task."""
         place = self.tasks.find(task)
         told = self._arrays.n_labels[place] > 0 or self._arrays.gold[place] >= 0
         return self._arrays.posterior[place].copy() if told else self.prior
 
+    @locked
     def consensus(self, task: Any) -> tuple[Any, float]:
         """The most probable class of a task, by name, and its probability."""
         found = self.posterior(task)
+        if not found.size:
+            raise InputError("The model has no classes yet. Declare them, or add labels.")
         best = int(found.argmax())
         return self.classes.every[best], float(found[best])
 
     @property
+    @locked
     def confusions(self) -> FloatArray:
         """P(worker says l | truth is k), (M, K, K) [worker, truth, label]."""
         tables = swap_truth_and_label(np.exp(self._arrays.log_table[: len(self.workers)]))
         shares: FloatArray = tables / tables.sum(axis=2, keepdims=True)
         return shares
 
+    @locked
     def confusion(self, worker: Any) -> FloatArray:
         """P(the worker says l | truth is k), (K, K) [truth, label]."""
         table = swap_truth_and_label(np.exp(self._arrays.log_table[self.workers.find(worker)]))
@@ -105,28 +126,33 @@ class OnlineModel(OnlineState):
         return shares
 
     @property
+    @locked
     def dirichlet_counts(self) -> FloatArray:
         """Answers of each worker, pseudo-counts included, (M, K, K) [worker, truth, label]."""
         return swap_truth_and_label(self._arrays.counts[: len(self.workers)] + self._rule.pseudo)
 
     @property
+    @locked
     def answer_counts(self) -> FloatArray:
         """Expected answers of each worker, (M, K, K) [worker, truth, label], without pseudo-counts."""
         counts: FloatArray = np.maximum(self._arrays.counts[: len(self.workers)], 0.0).transpose(0, 2, 1)
         return counts
 
     @property
+    @locked
     def class_counts(self) -> FloatArray:
         """Expected number of tasks of each class (K,), of those with labels or gold."""
         return np.maximum(self._arrays.class_counts, 0.0)
 
     @property
+    @locked
     def confusion_of_new_worker(self) -> FloatArray:
         """P(label | truth) that a worker starts with, (K, K) [truth, label]."""
         shares: FloatArray = swap_truth_and_label(self._rule.pseudo / self._rule.pseudo.sum(axis=0))
         return shares
 
     @property
+    @locked
     def skill_counts(self) -> FloatArray:
         """Right and wrong answers (M, 2) of each worker, pseudo-counts of one class included: a Beta of the skill."""
         counts = self._arrays.counts[: len(self.workers)]
@@ -135,40 +161,48 @@ class OnlineModel(OnlineState):
         return np.stack([right + self.right, wrong + self.wrong], axis=1)
 
     @property
+    @locked
     def skills(self) -> FloatArray:
         """Chance to be right of each worker (M,)."""
         counts = self.skill_counts
         shares: FloatArray = counts[:, 0] / counts.sum(axis=1)
         return shares
 
+    @locked
     def skill(self, worker: Any) -> float:
         """Chance that the worker is right: the share of right answers, pseudo-counts included."""
         return float(self.skills[self.workers.find(worker)])
 
     @property
+    @locked
     def labels_per_task(self) -> IntArray:
         """Number of labels of each task (N,)."""
-        return self._arrays.n_labels[: len(self.tasks)]
+        return _as_read_only(self._arrays.n_labels[: len(self.tasks)])
 
     @property
+    @locked
     def labels_per_worker(self) -> IntArray:
         """Number of labels of each worker (M,)."""
-        return self._arrays.n_answers[: len(self.workers)]
+        return _as_read_only(self._arrays.n_answers[: len(self.workers)])
 
     @property
+    @locked
     def gold(self) -> IntArray:
         """Known class of each task (N,), -1 where it is not known."""
-        return self._arrays.gold[: len(self.tasks)]
+        return _as_read_only(self._arrays.gold[: len(self.tasks)])
 
+    @locked
     def has_answered(self, task: Any, worker: Any) -> bool:
         """Whether the worker has labelled the task."""
         return self.tasks.find(task) in self._answered.get(self.workers.find(worker), ())
 
+    @locked
     def answered_by(self, worker: int) -> IntArray:
         """Positions of the tasks that the worker at this position has labelled."""
         tasks = self._answered.get(worker, ())
         return np.fromiter(tasks, np.int64, len(tasks))
 
+    @locked
     def evidence_of_labels(self, task: int) -> FloatArray:
         """Log P(label | truth) of each label of the task at this position, in the order they came, (labels, K).
 
@@ -186,14 +220,16 @@ class OnlineModel(OnlineState):
         found: FloatArray = log_tables(others, self._rule)[one, label]
         return found
 
+    @locked
     def support_of_labels(self) -> tuple[IntArray, IntArray, FloatArray]:
         """Worker and label of every answer, (E,) each, and the chance that it is right by the task's other labels."""
         arrays, last = self._arrays, self.n_labels
         worker, label = arrays.edge_worker[:last], arrays.edge_label[:last]
-        others = arrays.posterior[arrays.edge_task[:last]] / np.exp(arrays.log_table[worker, label])
-        found: FloatArray = others[np.arange(last), label] / others.sum(axis=1)
+        log_posterior = np.log(np.maximum(arrays.posterior[arrays.edge_task[:last]], LEAST))
+        found: FloatArray = softmax(log_posterior - arrays.log_table[worker, label])[np.arange(last), label]
         return worker, label, found
 
+    @locked
     def to_labels(self) -> CrowdLabels:
         """All labels so far."""
         arrays, last = self._arrays, self.n_labels
@@ -226,22 +262,37 @@ class OnlineModel(OnlineState):
 
         With decayed counts those of both are added; exact ones are those of the joint posteriors.
         """
+        check_online_model("other", other)
         if other.settings != self.settings:
             raise InputError(f"The models have other settings: {quote(self.settings)} and {quote(other.settings)}.")
-        for k in other.classes.every:
-            self.add_class(k)
-        task_of = np.array([self.add_task(name) for name in other.tasks.every], np.int64)
-        worker_of = np.array([self.add_worker(name) for name in other.workers.every], np.int64)
-        class_of = np.array([self.classes.find(name) for name in other.classes.every], np.int64)
+        models: list[OnlineModel] = [self, other]
+        one, two = sorted(models, key=id)  # in one order, or two threads could wait for each other
+        with one.lock, two.lock:
+            self._merge(other)
+        return self
+
+    def _merge(self, other: OnlineModel) -> None:
+        self.classes.refuse_twins(other.classes.every)
+        task_of, tasks = self.tasks.foresee(other.tasks.every)
+        worker_of, workers = self.workers.foresee(other.workers.every)
+        class_of, _ = self.classes.foresee(other.classes.every)
         theirs, more = other._arrays, other.n_labels
         task, worker = task_of[theirs.edge_task[:more]], worker_of[theirs.edge_worker[:more]]
         known = theirs.gold[: task_of.size]
-        mine = self._arrays.gold[task_of]
-        if np.any((known >= 0) & (mine >= 0) & (class_of[known] != mine)):
+        mine = np.full(len(tasks), -1)
+        mine[: len(self.tasks)] = self.gold
+        mine = mine[task_of]
+        if np.any((known >= 0) & (mine >= 0) & (np.append(class_of, -1)[known] != mine)):
             raise InputError("The models were told different truths of a task.")
-        self._remember_pairs(task, worker)
+        pairs = self._find_pairs(task, worker, tasks, workers)
+        for names, add in ((other.classes, self.add_class), (other.tasks, self.add_task)):
+            for name in names.every:
+                add(name)
+        for name in other.workers.every:
+            self.add_worker(name)
         first, last = self.n_labels, self.n_labels + more
         self._grow(labels=last)
+        self._remember_pairs(pairs)
         arrays = self._arrays
         arrays.edge_task[first:last], arrays.edge_worker[first:last] = task, worker
         arrays.edge_label[first:last] = class_of[theirs.edge_label[:more]]
@@ -258,7 +309,6 @@ class OnlineModel(OnlineState):
         if counted is not None:
             arrays.counts[:] = counted
             set_tables(arrays, self._rule)
-        return self
 
     def restore(self, tasks: list[Any], workers: list[Any], saved: dict[str, Any]) -> None:
         """Take the place of a saved model of the same settings and classes; `saved` are its arrays by name."""
@@ -267,7 +317,7 @@ class OnlineModel(OnlineState):
         self._grow(tasks=len(tasks), workers=len(workers), labels=self.n_labels)
         for name, values in saved.items():
             getattr(self._arrays, name)[: len(values)] = values
-        self._remember_pairs(saved["edge_task"], saved["edge_worker"])
+        self._remember_pairs(self._find_pairs(saved["edge_task"], saved["edge_worker"], tasks, workers))
         self._chain()
         set_tables(self._arrays, self._rule)
 
@@ -279,10 +329,15 @@ class OnlineModel(OnlineState):
             for name in ("family", "mode", "right", "wrong", "shares", "window", "revisits", "growth")
         }
 
-    def _chain(self) -> None:
-        """Set what follows from the labels alone: how many a task and a worker have, and which came before which."""
-        arrays, last = self._arrays, self.n_labels
-        task, worker = arrays.edge_task[:last], arrays.edge_worker[:last]
-        arrays.n_labels[:] = np.bincount(task, minlength=arrays.n_labels.size)
-        arrays.n_answers[:] = np.bincount(worker, minlength=arrays.n_answers.size)
-        arrays.last_edge[:], arrays.edge_before[:last] = chain_labels(task, arrays.last_edge.size)
+
+def check_online_model(name: str, given: Any) -> None:
+    """Refuse a parameter that is no online model."""
+    if not isinstance(given, OnlineModel):
+        raise InputError(f"{name} is {quote(given)}; it must be a crowdwise.acquire.OnlineModel.")
+
+
+def _as_read_only(values: IntArray) -> IntArray:
+    """A view of the state that its reader cannot change."""
+    view = values.view()
+    view.flags.writeable = False
+    return view

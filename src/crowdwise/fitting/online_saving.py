@@ -45,6 +45,11 @@ SAVED = (
 
 def save_online_model(model: OnlineModel, folder: str | Path) -> None:
     """Write the model; the folder appears whole or not at all."""
+    with model.lock:
+        _write(model, as_folder(folder))
+
+
+def _write(model: OnlineModel, folder: Path) -> None:
     sizes = {"N": len(model.tasks), "M": len(model.workers), "S": model.n_labels}
     arrays = {
         each.name: getattr(model._arrays, each.name)[: sizes.get(each.shape[0], len(model.classes))] for each in SAVED
@@ -52,7 +57,7 @@ def save_online_model(model: OnlineModel, folder: str | Path) -> None:
     header = {"schema": SCHEMA, "slug": model.family, "kind": "pyarrow", "room": ROOM, "parameters": model.settings}
     following = model.next_refit if np.isfinite(model.next_refit) else None
     header |= {"next_refit": following}
-    with replace_folder(as_folder(folder)) as draft:
+    with replace_folder(folder) as draft:
         (draft / HEADER).write_text(json.dumps(header, indent=2) + "\n", encoding="utf-8")
         np.savez(draft / ARRAYS, **arrays)
         for name in VOCABULARIES:
@@ -81,7 +86,7 @@ def _read(folder: Path) -> OnlineModel:
             check_values(each, arrays[each.name], sizes)
         lengths = (len(arrays["gold"]), len(arrays["weight"]), len(arrays["class_counts"]))
         tasks, workers, classes = (
-            as_vocabulary(read_names(folder / f"{name}.parquet", size), name).to_pylist()
+            as_vocabulary(read_names(folder / f"{name}.parquet", size), name).to_pylist() if size else []
             for name, size in zip(VOCABULARIES, lengths, strict=True)
         )
         parameters: dict[str, Any] = header["parameters"]

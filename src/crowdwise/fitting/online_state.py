@@ -10,10 +10,12 @@ and web was looked at; those three are no test of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.fitting.online_arrays import Sizes, make_arrays
+from crowdwise.fitting.online_lock import Locked, locked
 from crowdwise.fitting.online_names import Names
 from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
 from crowdwise.fitting.variational import diagonal_prior
@@ -22,6 +24,7 @@ from crowdwise.kernels.online_em import (
     OnlineArrays,
     OnlineRule,
     add_labels,
+    chain_labels,
     recount,
     rescore,
     revisit_task,
@@ -32,6 +35,7 @@ from crowdwise.kernels.online_em import (
 )
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.integer_codes import check_codes
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import read_truth
 
@@ -50,18 +54,9 @@ MOST_WAITING = 256  # labels that are taken in together, unless something is ask
 PASSES, NEAR = 15, 1e-2  # of a refit on the way
 LEAST_GROWTH = 1.1
 MODES = ("exact", "decay")
-EMPTY = {"gold": -1, "last_edge": -1, "edge_before": -1}
 
 
-class Sizes(NamedTuple):
-    """Room for tasks, workers and labels."""
-
-    tasks: int
-    workers: int
-    labels: int
-
-
-class OnlineState:
+class OnlineState(Locked):
     """What `OnlineModel` knows, which has its parameters, and how it learns."""
 
     def __init__(
@@ -77,6 +72,7 @@ class OnlineState:
         revisits: int = 1,
         growth: float = 1.2,
     ) -> None:
+        super().__init__()
         check_choice("family", family, FAMILIES)
         check_choice("mode", mode, MODES)
         usual = MEAN_FIELD_COUNTS if family == "mean-field" else START_COUNTS
@@ -98,27 +94,32 @@ class OnlineState:
         self.n_labels = 0
         self._taken = 0  # labels that the arrays have been brought up to
         self._answered: dict[int, set[int]] = {}  # tasks by worker, as positions
-        self._held = _make_arrays(Sizes(ROOM, ROOM, ROOM), len(self.classes))
+        self._held = make_arrays(Sizes(ROOM, ROOM, ROOM), len(self.classes))
         self._room = Sizes(ROOM, ROOM, ROOM)
         self._set_rule()
         set_tables(self._held, self._rule)
 
+    @locked
     def add(self, task: Any, worker: Any, label: Any) -> None:
         """Take one label in; a task, worker or class that is new is added. A worker answers a task once.
 
         What it says of tasks and workers is worked out when they are next asked for, or after a few hundred labels.
         """
-        t, w = self.add_task(task), self.add_worker(worker)
-        answered = self._answered.get(w)
-        if answered is None:
-            answered = self._answered[w] = set()
-        if t in answered:
+        t, w = self.tasks.get(task), self.workers.get(worker)
+        if t is not None and w is not None and t in self._answered.get(w, ()):
             raise InputError(f"{quote(worker)} has answered {quote(task)} before; the model keeps the first answer.")
-        k = self.add_class(label)
+        if t is None:
+            self.tasks.check(task)
+        if w is None:
+            self.workers.check(worker)
+        if label not in self.classes:
+            self.classes.refuse_twins([self.classes.check(label)])
+        k = self.add_class(label)  # from here on nothing is refused
+        t, w = self.add_task(task) if t is None else t, self.add_worker(worker) if w is None else w
         edge = self.n_labels
         if edge == self._room.labels:
             self._grow(labels=edge + 1)
-        answered.add(t)
+        self._answered.setdefault(w, set()).add(t)
         held = self._held
         held.edge_task[edge], held.edge_worker[edge], held.edge_label[edge] = t, w, k
         self.n_labels = edge + 1
@@ -134,31 +135,64 @@ class OnlineState:
             Known truth of some tasks, as for `fit` of the methods.
         """
         given = labels if isinstance(labels, CrowdLabels) else read_labels(labels)
-        if gold is not None:
-            self.set_gold(gold)
-        self.add_labels(given, np.arange(given.n_labels))
+        order = np.arange(given.n_labels)
+        if gold is None:
+            self.add_labels(given, order)
+            return self
+        truth = read_truth(gold)
+        with self.lock:
+            self._foresee(given, order)  # labels that are refused must not leave the gold behind
+            Names("class", self.classes.foresee(given.classes.to_pylist())[1]).refuse_twins(truth.labels.to_pylist())
+            self.set_gold(truth)
+            self.add_labels(given, order)
         return self
 
+    @locked
     def add_labels(self, labels: CrowdLabels, order: IntArray) -> None:
         """Take some labels in by their positions, in this order."""
-        for name in labels.classes.to_pylist():
-            self.add_class(name)
-        task_of = np.array([self.add_task(name) for name in labels.tasks.to_pylist()], np.int64)
-        worker_of = np.array([self.add_worker(name) for name in labels.workers.to_pylist()], np.int64)
-        class_of = np.array([self.classes.find(name) for name in labels.classes.to_pylist()], np.int64)
-        self.add_codes(task_of[labels.task[order]], worker_of[labels.worker[order]], class_of[labels.label[order]])
+        if not isinstance(labels, CrowdLabels):
+            raise InputError(f"labels are {quote(type(labels).__name__)}; give CrowdLabels, or use partial_fit.")
+        order = check_codes(order, labels.n_labels, "order")
+        task, worker, pairs = self._foresee(labels, order)
+        class_of = np.array([self.add_class(name) for name in labels.classes.to_pylist()], np.int64)
+        for names, add in ((labels.tasks, self.add_task), (labels.workers, self.add_worker)):
+            for name in names.to_pylist():
+                add(name)
+        self._append(task, worker, class_of[labels.label[order]], pairs)
 
+    @locked
     def add_codes(self, task: IntArray, worker: IntArray, label: IntArray) -> None:
         """Take labels in whose tasks, workers and classes the model has, as positions in their names."""
-        self._remember_pairs(task, worker)
+        sizes = (len(self.tasks), len(self.workers), len(self.classes))
+        task, worker, label = (
+            check_codes(codes, size, what)
+            for codes, size, what in zip((task, worker, label), sizes, ("task", "worker", "label"), strict=True)
+        )
+        if not len(task) == len(worker) == len(label):
+            raise InputError(
+                f"task, worker and label must have the same length; they have {len(task)}, {len(worker)}, {len(label)}."
+            )
+        self._append(task, worker, label, self._find_pairs(task, worker, self.tasks.every, self.workers.every))
+
+    def _foresee(self, labels: CrowdLabels, order: IntArray) -> tuple[IntArray, IntArray, dict[int, set[int]]]:
+        """Tasks and workers of labels as positions once their names are there, and the pairs; nothing is changed."""
+        self.classes.refuse_twins(labels.classes.to_pylist())
+        task_of, tasks = self.tasks.foresee(labels.tasks.to_pylist())
+        worker_of, workers = self.workers.foresee(labels.workers.to_pylist())
+        task, worker = task_of[labels.task[order]], worker_of[labels.worker[order]]
+        return task, worker, self._find_pairs(task, worker, tasks, workers)
+
+    def _append(self, task: IntArray, worker: IntArray, label: IntArray, pairs: dict[int, set[int]]) -> None:
         first, last = self.n_labels, self.n_labels + len(task)
         self._grow(labels=last)
+        self._remember_pairs(pairs)
         held = self._held
         held.edge_task[first:last], held.edge_worker[first:last], held.edge_label[first:last] = task, worker, label
         self.n_labels = last
         self._take_in()
 
     @property
+    @locked
     def _arrays(self) -> OnlineArrays:
         """The state, all labels taken in."""
         if self._taken < self.n_labels:
@@ -168,45 +202,67 @@ class OnlineState:
     def _take_in(self) -> None:
         """Bring the state up to all labels, in their order, with a refit each time that they have grown enough."""
         last = self.n_labels
-        while self._taken < last:
-            self.n_labels = min(last, max(self._taken + 1, int(min(self.next_refit, last))))
-            add_labels(self._held, self._rule, self._taken, self.n_labels)
-            self._taken = self.n_labels
-            if self.n_labels >= self.next_refit:
-                self.refit(max_iter=PASSES, tol=NEAR)
-                following = max(FIRST_REFIT, self.n_labels * self.growth)
-                self.next_refit = following if following <= LAST_REFIT else np.inf
+        try:
+            while self._taken < last:
+                self.n_labels = min(last, max(self._taken + 1, int(min(self.next_refit, last))))
+                add_labels(self._held, self._rule, self._taken, self.n_labels)
+                self._taken = self.n_labels
+                if self.n_labels >= self.next_refit:
+                    self.refit(max_iter=PASSES, tol=NEAR)
+                    following = max(FIRST_REFIT, self.n_labels * self.growth)
+                    self.next_refit = following if following <= LAST_REFIT else np.inf
+        except BaseException:  # interrupted, some labels half counted: none is lost, all are counted again
+            self.n_labels = self._taken = last
+            self._chain()
+            set_tables(self._held, self._rule)
+            rescore(self._held, last, len(self.tasks))
+            self._recount()
+            raise
 
-    def _remember_pairs(self, task: IntArray, worker: IntArray) -> None:
-        """Note who has answered what, refusing a second answer; the model is as it was if one is refused."""
+    def _chain(self) -> None:
+        """Set what follows from the labels alone: how many a task and a worker have, and which came before which."""
+        held, last = self._held, self.n_labels
+        task, worker = held.edge_task[:last], held.edge_worker[:last]
+        held.n_labels[:] = np.bincount(task, minlength=held.n_labels.size)
+        held.n_answers[:] = np.bincount(worker, minlength=held.n_answers.size)
+        held.last_edge[:], held.edge_before[:last] = chain_labels(task, held.last_edge.size)
+
+    def _find_pairs(
+        self, task: IntArray, worker: IntArray, tasks: list[Any], workers: list[Any]
+    ) -> dict[int, set[int]]:
+        """Who answers what in new labels, as positions in these names, refusing a second answer."""
         fresh: dict[int, set[int]] = {}
         for t, w in zip(task.tolist(), worker.tolist(), strict=True):
             mine = fresh.setdefault(w, set())
             if t in mine or t in self._answered.get(w, ()):
-                names = f"{quote(self.workers.every[w])} answers {quote(self.tasks.every[t])}"
+                names = f"{quote(workers[w])} answers {quote(tasks[t])}"
                 raise InputError(f"{names} more than once, here or in what the model has. Keep one answer.")
             mine.add(t)
-        for w, mine in fresh.items():
-            self._answered.setdefault(w, set()).update(mine)
+        return fresh
+
+    def _remember_pairs(self, pairs: dict[int, set[int]]) -> None:
+        for w, tasks in pairs.items():
+            self._answered.setdefault(w, set()).update(tasks)
 
     def set_gold(self, gold: Any) -> None:
         """Tell the truth of tasks: a mapping from task to label, or a path or table with columns task and label."""
         truth = read_truth(gold)
-        for name, label in zip(truth.tasks.to_pylist(), truth.labels.to_pylist(), strict=True):
-            task, k = self.add_task(name), self.add_class(label)
-            arrays = self._arrays
-            if arrays.n_labels[task] == 0 and arrays.gold[task] < 0:
-                arrays.class_counts[k] += 1
-                arrays.posterior[task] = np.eye(len(self.classes))[k]
-            arrays.gold[task] = k
-            if arrays.n_labels[task]:
-                revisit_task(arrays, self._rule, task)
+        with self.lock:
+            self.classes.refuse_twins(truth.labels.to_pylist())
+            for name, label in zip(truth.tasks.to_pylist(), truth.labels.to_pylist(), strict=True):
+                task, k = self.add_task(name), self.add_class(label)
+                arrays = self._arrays
+                newly = bool(arrays.n_labels[task] == 0 and arrays.gold[task] < 0)
+                arrays.gold[task] = k
+                revisit_task(arrays, self._rule, task, newly)
 
+    @locked
     def add_task(self, name: Any) -> int:
         """Position of a task, which is new if it was not there."""
         found = self.tasks.place.get(name) if type(name) is str else None
         return self._add_name("tasks", name) if found is None else found
 
+    @locked
     def add_worker(self, name: Any) -> int:
         """Position of a worker, who is new if they were not there."""
         found = self.workers.place.get(name) if type(name) is str else None
@@ -218,6 +274,7 @@ class OnlineState:
             self._grow(**{which: found + 1})
         return found
 
+    @locked
     def add_class(self, name: Any) -> int:
         """Position of a class; a new one takes a pass over the labels."""
         found = self.classes.place.get(name) if type(name) is str else None
@@ -228,6 +285,7 @@ class OnlineState:
                 self._widen()
         return found
 
+    @locked
     def replay(self, *, max_iter: int = 1000, tol: float = 1e-10) -> int:
         """Go over the tasks again and again until no posterior moves by more than `tol`: the fixed point of batch EM.
 
@@ -242,6 +300,7 @@ class OnlineState:
         self._recount()
         return number
 
+    @locked
     def refit(self, *, max_iter: int = 1000, tol: float = 1e-10) -> int:
         """Start again from the shares of votes and pass over all labels, as a batch fit does; the number of passes."""
         check_count("max_iter", max_iter)
@@ -279,7 +338,7 @@ class OnlineState:
             self._resize(room, len(self.classes))
 
     def _resize(self, room: Sizes, n_classes: int) -> None:
-        larger = _make_arrays(room, n_classes)
+        larger = make_arrays(room, n_classes)
         for name, values in self._held._asdict().items():
             getattr(larger, name)[tuple(slice(size) for size in values.shape)] = values
         known = len(self._held.weight) if n_classes == len(self._held.log_prior) else 0
@@ -293,29 +352,3 @@ class OnlineState:
         self._resize(self._room, len(self.classes))
         rescore(self._arrays, self.n_labels, len(self.tasks))
         self._recount()
-
-
-def _make_arrays(room: Sizes, n_classes: int) -> OnlineArrays:
-    shapes: dict[str, tuple[int, ...]] = {
-        "score": (room.tasks, n_classes),
-        "posterior": (room.tasks, n_classes),
-        "gold": (room.tasks,),
-        "last_edge": (room.tasks,),
-        "n_labels": (room.tasks,),
-        "counts": (room.workers, n_classes, n_classes),
-        "log_table": (room.workers, n_classes, n_classes),
-        "weight": (room.workers,),
-        "n_answers": (room.workers,),
-        "edge_task": (room.labels,),
-        "edge_worker": (room.labels,),
-        "edge_label": (room.labels,),
-        "edge_before": (room.labels,),
-        "class_counts": (n_classes,),
-        "log_prior": (n_classes,),
-    }
-    whole = {"gold", "last_edge", "n_labels", "n_answers", "edge_task", "edge_worker", "edge_label", "edge_before"}
-    arrays: dict[str, Any] = {
-        name: np.full(shape, EMPTY.get(name, 0), np.int64 if name in whole else np.float64)
-        for name, shape in shapes.items()
-    }
-    return OnlineArrays(**arrays)

@@ -71,7 +71,8 @@ def save_model(model: CrowdModel, folder: str | Path) -> None:
 def write_model(model: CrowdModel, draft: Path, **more: Any) -> None:
     """Write what every fitted model has into a folder: the header (and `more` in it), arrays and vocabularies."""
     arrays = {name: getattr(model, f"{name}_") for name in (*_array_names(model), *COUNTS)}
-    arrays["labels_per_task"] = np.asarray(arrays["labels_per_task"], np.int64)  # shorter where labels are on the disk
+    declared = {each.name: each.dtype for each in model._saved_arrays()}
+    arrays |= {name: np.asarray(arrays[name], declared[name]) for name in COUNTS}  # on the disk they are narrower
     for columns in COLUMN_SETS:
         arrays |= {f"{columns}/{name}": values for name, values in getattr(model, f"{columns}_").items()}
     plain, beside = stored_parameters(model)
@@ -180,6 +181,7 @@ def restore_model(model: CrowdModel, folder: str | Path, header: dict[str, Any])
         model.n_iter_, model.converged_ = header["n_iter"], header["converged"]
         # Tables of a library that is not here are Arrow's.
         model.kind_ = header["kind"] if importlib.util.find_spec(header["kind"]) else "pyarrow"
+        model._is_loaded = True
         model._check_restored()
 
 

@@ -138,12 +138,15 @@ def revisit_tasks(state: OnlineArrays, rule: OnlineRule, n_tasks: int) -> float:
     return moved
 
 
-def revisit_task(state: OnlineArrays, rule: OnlineRule, task: int) -> None:
-    """E-step of one task whose gold has become known; without exact counts its workers' counts stay."""
+def revisit_task(state: OnlineArrays, rule: OnlineRule, task: int, newly: bool) -> None:
+    """E-step of one task whose gold has become known; without exact counts its workers' counts stay.
+
+    `newly` says that nothing was known of the task before.
+    """
     if rule.exact:
-        _revisit_task(state, rule, task, rule.window, False, -1)
+        _revisit_task(state, rule, task, rule.window, newly, -1)
     else:
-        _update_posterior(state, rule, task, False)
+        _update_posterior(state, rule, task, newly)
 
 
 def set_tables(state: OnlineArrays, rule: OnlineRule, first: int = 0) -> None:

@@ -67,7 +67,7 @@ def fit_consensus(aggregator: Any, labels: CrowdLabels) -> FloatArray:
     """
     model = method(aggregator).load()() if isinstance(aggregator, str) else aggregator
     if not hasattr(model, "posterior_"):
-        return np.asarray(clone(model).fit(labels).predict_proba())
+        return np.asarray(clone(model).fit(labels).posterior_)
     posterior = model.predict_proba(labels)
     column = positions(labels.classes, model._names.classes)
     if len(labels.classes) != len(model.classes_) or (column < 0).any():

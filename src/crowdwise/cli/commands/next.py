@@ -48,7 +48,7 @@ def next(  # noqa: A001 - commands are called as their files
     """Choose the next questions: which task, and whom to ask."""
     from crowdwise.acquire.next_question import as_online_model, next_questions
     from crowdwise.cli.side_costs import read_cost_table
-    from crowdwise.fitting.parameter_checks import check_number
+    from crowdwise.fitting.parameter_checks import MOST, check_number
 
     refuse_two_inputs([*labels, gold, costs], "LABELS, --gold and --costs")
     check_number("--budget", budget, low=0, above=True)
@@ -58,9 +58,10 @@ def next(  # noqa: A001 - commands are called as their files
     model = as_online_model(read_files(files), files.open_side_table(gold))
     prices: Any = 1.0 if costs is None else read_cost_table(files.open_side_table(costs, has_labels=False))
     cheapest = min(prices.values()) if isinstance(prices, dict) and prices else 1.0
+    most = len(model.tasks) * len(model.workers)  # nobody is asked the same twice
     found = next_questions(
         model,
-        max(int(budget / min(cheapest, 1.0)), 1),
+        max(int(min(budget / min(cheapest, 1.0), most, MOST)), 1),
         policy=policy,
         worker_policy=worker_policy,
         costs=prices,
