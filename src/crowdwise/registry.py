@@ -136,8 +136,7 @@ def _every_learner() -> tuple[LearnerEntry, ...]:
 
     try:
         base = importlib.import_module("crowdwise.learn.trained_model").TrainedModel
-        if not _is_installed("lightning"):  # which is imported only when training begins
-            raise ModuleNotFoundError(name="lightning")
+        _check_installed("lightning")  # which is imported only when training begins
         found = [
             entry
             for each in _exported_classes(base, "learn")
@@ -153,11 +152,9 @@ def _every_learner() -> tuple[LearnerEntry, ...]:
     return _sort_by_family(found, LEARNER_FAMILIES)
 
 
-def _is_installed(package: str) -> bool:
-    try:
-        return importlib.util.find_spec(package) is not None
-    except ValueError:  # it was imported, and has no specification
-        return False
+def _check_installed(package: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        raise ModuleNotFoundError(name=package)
 
 
 def method(slug: str) -> Method:
