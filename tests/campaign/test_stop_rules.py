@@ -90,7 +90,7 @@ def test_a_sure_task_is_stopped_and_the_least_sure_is_next(service: Service) -> 
     assert [snapshot.tasks[f"t{number}"].answer for number in range(4)] == ["cat", "cat", "dog", "dog"]
     assert snapshot.tasks["t0"].confidence > 0.95 > snapshot.tasks["t4"].confidence
     assert snapshot.workers["cid"].skill > snapshot.workers["ann"].skill - 0.3
-    assert [name for name, _ in snapshot.disputed()] == ["t4"]
+    assert [name for name, _ in snapshot.list_disputed()] == ["t4"]
     assert service.keeper.look(snapshot) == 4
     assert set(service.campaign.queue.taken) == {5, 6}
     assert list(service.campaign.queue.candidates(99)) == [6, 5]  # without any answer; then the disputed one

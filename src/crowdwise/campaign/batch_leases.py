@@ -83,7 +83,7 @@ class BatchLeases(Leases):
         """A task for each worker, as the queue proposes; without those for whom its proposal was wrong."""
         wanted, places = [], dict[int, int]()
         for given in batch:
-            if self.allowed(given.worker, 0, 1) < 1:
+            if self.count_allowed(given.worker, 0, 1) < 1:
                 continue
             task = next(self.queue.candidates(given.worker), None)
             if task is not None:

@@ -157,12 +157,12 @@ class Leases:
         """The tasks that are held, and new ones until there are `n`."""
         if len(held) >= n:
             return tuple(held[:n])
-        n = self.allowed(worker, len(held), n)
+        n = self.count_allowed(worker, len(held), n)
         while len(held) < n and (task := self._take_next(cursor, worker, now, held)) is not None:
             held.append(task)
         return tuple(held)
 
-    def allowed(self, worker: int, n_held: int, n: int) -> int:
+    def count_allowed(self, worker: int, n_held: int, n: int) -> int:
         """How many of `n` tasks a worker may hold, given the budget and the limit of answers for each worker."""
         n = min(n, n_held + max(self.room(), 0))
         return min(n, self.per_worker - self.queue.answered[worker]) if self.per_worker else n

@@ -68,7 +68,7 @@ class Snapshot:
         found = [each.confidence for each in self.tasks.values() if each.confidence is not None]
         return statistics.fmean(found) if found else None
 
-    def disputed(self, most: int = 20) -> list[tuple[str, Verdict]]:
+    def list_disputed(self, most: int = 20) -> list[tuple[str, Verdict]]:
         """Tasks of two answers or more whose consensus is least sure."""
         rows = [(name, each) for name, each in self.tasks.items() if each.n_answers > 1 and len(each.votes) > 1]
         return sorted(rows, key=lambda row: (row[1].confidence if row[1].confidence is not None else 1.0, row[0]))[

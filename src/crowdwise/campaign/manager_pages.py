@@ -97,7 +97,7 @@ def collect_overview(service: Service, session: str, base: str) -> dict[str, Any
     disputed = [
         {"task": name, "verdict": each, "votes": sorted(each.votes.items(), key=lambda vote: -vote[1]),
          "text": contents[campaign.task_numbers[name]].content.get("text", "")}
-        for name, each in snapshot.disputed(12)
+        for name, each in snapshot.list_disputed(12)
     ]  # fmt: skip
     confidences = [each.confidence for each in snapshot.tasks.values() if each.confidence is not None]
     workers = service.worker_rows()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Locked", "locked"]
+__all__ = ["Locked", "hold_lock"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,7 +39,7 @@ class Locked:
         EVERY.add(self)
 
 
-def locked(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+def hold_lock(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
     """The method, done whole before another thread's call of such a method begins."""
 
     @functools.wraps(method)

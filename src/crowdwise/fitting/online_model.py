@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.fitting.online_lock import locked
+from crowdwise.fitting.online_lock import hold_lock
 from crowdwise.fitting.online_names import Names
 from crowdwise.fitting.online_state import OnlineState
 from crowdwise.kernels.online_em import LEAST, log_tables, rescore, set_tables, softmax, swap_truth_and_label
@@ -74,7 +74,7 @@ class OnlineModel(OnlineState):
     # ---- what it says -----------------------------------------------------------------------------------
 
     @property
-    @locked
+    @hold_lock
     def prior(self) -> FloatArray:
         """Share of each class (K,)."""
         shares: FloatArray = np.exp(self._arrays.log_prior)
@@ -82,26 +82,26 @@ class OnlineModel(OnlineState):
         return total
 
     @property
-    @locked
+    @hold_lock
     def posteriors(self) -> FloatArray:
         """Probability of each class for each task (N, K); the class shares where there is no label."""
         return self.posteriors_at(np.arange(len(self.tasks)))
 
-    @locked
+    @hold_lock
     def posteriors_at(self, at: IntArray) -> FloatArray:
         """The same of the tasks at some positions."""
         told = (self._arrays.n_labels[at] > 0) | (self._arrays.gold[at] >= 0)
         found: FloatArray = np.where(told[:, None], self._arrays.posterior[at], self.prior)
         return found
 
-    @locked
+    @hold_lock
     def posterior(self, task: Any) -> FloatArray:
         """Probability of each class (K,) for a task."""
         place = self.tasks.find(task)
         told = self._arrays.n_labels[place] > 0 or self._arrays.gold[place] >= 0
         return self._arrays.posterior[place].copy() if told else self.prior
 
-    @locked
+    @hold_lock
     def consensus(self, task: Any) -> tuple[Any, float]:
         """The most probable class of a task, by name, and its probability."""
         found = self.posterior(task)
@@ -111,14 +111,14 @@ class OnlineModel(OnlineState):
         return self.classes.every[best], float(found[best])
 
     @property
-    @locked
+    @hold_lock
     def confusions(self) -> FloatArray:
         """P(worker says l | truth is k), (M, K, K) [worker, truth, label]."""
         tables = swap_truth_and_label(np.exp(self._arrays.log_table[: len(self.workers)]))
         shares: FloatArray = tables / tables.sum(axis=2, keepdims=True)
         return shares
 
-    @locked
+    @hold_lock
     def confusion(self, worker: Any) -> FloatArray:
         """P(the worker says l | truth is k), (K, K) [truth, label]."""
         table = swap_truth_and_label(np.exp(self._arrays.log_table[self.workers.find(worker)]))
@@ -126,33 +126,33 @@ class OnlineModel(OnlineState):
         return shares
 
     @property
-    @locked
+    @hold_lock
     def dirichlet_counts(self) -> FloatArray:
         """Answers of each worker, pseudo-counts included, (M, K, K) [worker, truth, label]."""
         return swap_truth_and_label(self._arrays.counts[: len(self.workers)] + self._rule.pseudo)
 
     @property
-    @locked
+    @hold_lock
     def answer_counts(self) -> FloatArray:
         """Expected answers of each worker, (M, K, K) [worker, truth, label], without pseudo-counts."""
         counts: FloatArray = np.maximum(self._arrays.counts[: len(self.workers)], 0.0).transpose(0, 2, 1)
         return counts
 
     @property
-    @locked
+    @hold_lock
     def class_counts(self) -> FloatArray:
         """Expected number of tasks of each class (K,), of those with labels or gold."""
         return np.maximum(self._arrays.class_counts, 0.0)
 
     @property
-    @locked
+    @hold_lock
     def confusion_of_new_worker(self) -> FloatArray:
         """P(label | truth) that a worker starts with, (K, K) [truth, label]."""
         shares: FloatArray = swap_truth_and_label(self._rule.pseudo / self._rule.pseudo.sum(axis=0))
         return shares
 
     @property
-    @locked
+    @hold_lock
     def skill_counts(self) -> FloatArray:
         """Right and wrong answers (M, 2) of each worker, pseudo-counts of one class included: a Beta of the skill."""
         counts = self._arrays.counts[: len(self.workers)]
@@ -161,48 +161,48 @@ class OnlineModel(OnlineState):
         return np.stack([right + self.right, wrong + self.wrong], axis=1)
 
     @property
-    @locked
+    @hold_lock
     def skills(self) -> FloatArray:
         """Chance to be right of each worker (M,)."""
         counts = self.skill_counts
         shares: FloatArray = counts[:, 0] / counts.sum(axis=1)
         return shares
 
-    @locked
+    @hold_lock
     def skill(self, worker: Any) -> float:
         """Chance that the worker is right: the share of right answers, pseudo-counts included."""
         return float(self.skills[self.workers.find(worker)])
 
     @property
-    @locked
+    @hold_lock
     def labels_per_task(self) -> IntArray:
         """Number of labels of each task (N,)."""
         return _as_read_only(self._arrays.n_labels[: len(self.tasks)])
 
     @property
-    @locked
+    @hold_lock
     def labels_per_worker(self) -> IntArray:
         """Number of labels of each worker (M,)."""
         return _as_read_only(self._arrays.n_answers[: len(self.workers)])
 
     @property
-    @locked
+    @hold_lock
     def gold(self) -> IntArray:
         """Known class of each task (N,), -1 where it is not known."""
         return _as_read_only(self._arrays.gold[: len(self.tasks)])
 
-    @locked
+    @hold_lock
     def has_answered(self, task: Any, worker: Any) -> bool:
         """Whether the worker has labelled the task."""
         return self.tasks.find(task) in self._answered.get(self.workers.find(worker), ())
 
-    @locked
+    @hold_lock
     def answered_by(self, worker: int) -> IntArray:
         """Positions of the tasks that the worker at this position has labelled."""
         tasks = self._answered.get(worker, ())
         return np.fromiter(tasks, np.int64, len(tasks))
 
-    @locked
+    @hold_lock
     def evidence_of_labels(self, task: int) -> FloatArray:
         """Log P(label | truth) of each label of the task at this position, in the order they came, (labels, K).
 
@@ -220,7 +220,7 @@ class OnlineModel(OnlineState):
         found: FloatArray = log_tables(others, self._rule)[one, label]
         return found
 
-    @locked
+    @hold_lock
     def support_of_labels(self) -> tuple[IntArray, IntArray, FloatArray]:
         """Worker and label of every answer, (E,) each, and the chance that it is right by the task's other labels."""
         arrays, last = self._arrays, self.n_labels
@@ -229,7 +229,7 @@ class OnlineModel(OnlineState):
         found: FloatArray = softmax(log_posterior - arrays.log_table[worker, label])[np.arange(last), label]
         return worker, label, found
 
-    @locked
+    @hold_lock
     def to_labels(self) -> CrowdLabels:
         """All labels so far."""
         arrays, last = self._arrays, self.n_labels

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.fitting.online_arrays import Sizes, make_arrays
-from crowdwise.fitting.online_lock import Locked, locked
+from crowdwise.fitting.online_lock import Locked, hold_lock
 from crowdwise.fitting.online_names import Names
 from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
 from crowdwise.fitting.variational import diagonal_prior
@@ -99,7 +99,7 @@ class OnlineState(Locked):
         self._set_rule()
         set_tables(self._held, self._rule)
 
-    @locked
+    @hold_lock
     def add(self, task: Any, worker: Any, label: Any) -> None:
         """Take one label in; a task, worker or class that is new is added. A worker answers a task once.
 
@@ -147,7 +147,7 @@ class OnlineState(Locked):
             self.add_labels(given, order)
         return self
 
-    @locked
+    @hold_lock
     def add_labels(self, labels: CrowdLabels, order: IntArray) -> None:
         """Take some labels in by their positions, in this order."""
         if not isinstance(labels, CrowdLabels):
@@ -160,7 +160,7 @@ class OnlineState(Locked):
                 add(name)
         self._append(task, worker, class_of[labels.label[order]], pairs)
 
-    @locked
+    @hold_lock
     def add_codes(self, task: IntArray, worker: IntArray, label: IntArray) -> None:
         """Take labels in whose tasks, workers and classes the model has, as positions in their names."""
         sizes = (len(self.tasks), len(self.workers), len(self.classes))
@@ -192,7 +192,7 @@ class OnlineState(Locked):
         self._take_in()
 
     @property
-    @locked
+    @hold_lock
     def _arrays(self) -> OnlineArrays:
         """The state, all labels taken in."""
         if self._taken < self.n_labels:
@@ -256,13 +256,13 @@ class OnlineState(Locked):
                 arrays.gold[task] = k
                 revisit_task(arrays, self._rule, task, newly)
 
-    @locked
+    @hold_lock
     def add_task(self, name: Any) -> int:
         """Position of a task, which is new if it was not there."""
         found = self.tasks.place.get(name) if type(name) is str else None
         return self._add_name("tasks", name) if found is None else found
 
-    @locked
+    @hold_lock
     def add_worker(self, name: Any) -> int:
         """Position of a worker, who is new if they were not there."""
         found = self.workers.place.get(name) if type(name) is str else None
@@ -274,7 +274,7 @@ class OnlineState(Locked):
             self._grow(**{which: found + 1})
         return found
 
-    @locked
+    @hold_lock
     def add_class(self, name: Any) -> int:
         """Position of a class; a new one takes a pass over the labels."""
         found = self.classes.place.get(name) if type(name) is str else None
@@ -285,7 +285,7 @@ class OnlineState(Locked):
                 self._widen()
         return found
 
-    @locked
+    @hold_lock
     def replay(self, *, max_iter: int = 1000, tol: float = 1e-10) -> int:
         """Go over the tasks again and again until no posterior moves by more than `tol`: the fixed point of batch EM.
 
@@ -300,7 +300,7 @@ class OnlineState(Locked):
         self._recount()
         return number
 
-    @locked
+    @hold_lock
     def refit(self, *, max_iter: int = 1000, tol: float = 1e-10) -> int:
         """Start again from the shares of votes and pass over all labels, as a batch fit does; the number of passes."""
         check_count("max_iter", max_iter)

@@ -60,14 +60,14 @@ __all__ = ["TraceRegularized"]
 LARGE_CROWD = 2  # below, dense passes over all matrices cost no more than finding the batch's workers
 
 
-def penalised(diagonal: Tensor, *, log: bool) -> Tensor:
+def diagonal_penalties(diagonal: Tensor, *, log: bool) -> Tensor:
     """What is summed of diagonals: A[w, k, k], or its logarithm."""
     return diagonal.clamp(min=SMALLEST).log() if log else diagonal
 
 
 def trace_penalty(diagonal: Tensor, *, log: bool) -> Tensor:
     """Mean over workers of tr(A), or of tr(log A), from the diagonals (M, K)."""
-    return penalised(diagonal, log=log).sum() / len(diagonal)
+    return diagonal_penalties(diagonal, log=log).sum() / len(diagonal)
 
 
 class TraceObjective(ConfusionObjective):
@@ -100,7 +100,7 @@ class TraceObjective(ConfusionObjective):
             rows, place, times = batch.worker.unique(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
             said, diagonal = self.workers.entries_of_some(rows, place, batch.label)
             share = self.weight.index_select(0, rows).mul_(times)
-            penalty = divide_by_tasks(share @ penalised(diagonal, log=self.log).sum(dim=1), batch)
+            penalty = divide_by_tasks(share @ diagonal_penalties(diagonal, log=self.log).sum(dim=1), batch)
         chance = label_probability(seen.logits.softmax(dim=1), said, batch)
         cost = divide_by_tasks(-chance.clamp(min=SMALLEST).log().sum(), batch)
         return cost + self.strength * penalty
