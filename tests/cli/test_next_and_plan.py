@@ -52,7 +52,8 @@ def test_plan_shows_a_curve(files, capsys):
     assert "labels in all" in (files / "curve.svg").read_text(encoding="utf-8")
     page = capsys.readouterr().out
     assert "forecast" in page
-    assert "what the model claims" in page
+    assert "The model claims" in page
+    assert "interval" not in page
 
 
 @pytest.mark.filterwarnings("ignore:.*with an apostrophe")

@@ -74,20 +74,23 @@ class Plan:
     def sentences(self) -> list[str]:
         """What the forecast says, in words."""
         here = int(np.argmin(np.abs(self.labels - self.n_labels)))
-        now = f"With the {self.n_labels:,} labels so far about {self.accuracy[here]:.1%} of the consensus is right"
-        said = [f"{now} ({self.low[here]:.1%} to {self.high[here]:.1%})."]
+        right = f"{self.accuracy[here]:.1%} of the consensus is right"
+        if self.n_gold:
+            interval = f" ({self.low[here]:.1%} to {self.high[here]:.1%})"
+            said = [f"With the {self.n_labels:,} labels so far about {right}{interval}."]
+        else:
+            said = [f"The model claims that with the {self.n_labels:,} labels so far {right}."]
+            said.append("Without gold that is not measured, and real crowds fall short of it.")
+            said.append("Known answers to fifty tasks would measure it.")
         if self.needed is None:
             most = int(self.labels[-1])
             said.append(f"{self.target:.1%} is not reached with {most:,} labels; more of the same will hardly help.")
-        else:
+        elif self.n_gold:
             end = f"{self.needed_high:,}" if self.needed_high is not None else "more than three times as many"
             start = f"{self.needed_low:,}" if self.needed_low is not None else f"{self.needed:,}"
             said.append(f"{self.target:.1%} needs about {self.needed:,} labels in all ({start} to {end}).")
-        if not self.n_gold:
-            said.append(
-                "Without gold this is what the model claims, and real crowds fall short of it. Known answers to fifty "
-                "tasks would measure it."
-            )
+        else:
+            said.append(f"{self.target:.1%} needs {self.needed:,} labels in all at least.")
         return said
 
 

@@ -27,9 +27,8 @@ def plan_chart(found: Plan) -> Chart:
         for n, a, low, high in zip(found.labels, found.accuracy, found.low, found.high, strict=True)
     ]
     number = alt.X("labels:Q", title="labels in all", axis=alt.Axis(format="~s"), scale=alt.Scale(nice=False))
-    share = alt.Y(
-        "accuracy:Q", title="consensus that is right", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False)
-    )
+    title = "consensus that is right" if found.n_gold else "consensus that is right, as the model claims"
+    share = alt.Y("accuracy:Q", title=title, axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
     here = [row for row in rows if row["labels"] <= found.n_labels]
     beyond = [*here[-1:], *(row for row in rows if row["labels"] > found.n_labels)]
     lines = [
@@ -40,8 +39,9 @@ def plan_chart(found: Plan) -> Chart:
     band = alt.Chart(alt.InlineData(values=rows)).mark_area(color=ACCENT, opacity=0.2)
     target = alt.Chart(alt.InlineData(values=[{"accuracy": found.target}])).mark_rule(color=QUIET, strokeDash=[2, 3])
     now = alt.Chart(alt.InlineData(values=[{"labels": found.n_labels}])).mark_rule(color=QUIET)
+    interval = band.encode(x=number, y=alt.Y("low:Q", scale=alt.Scale(zero=False)), y2="high:Q")
     chart: Chart = alt.layer(
-        band.encode(x=number, y=alt.Y("low:Q", scale=alt.Scale(zero=False)), y2="high:Q"),
+        *([interval] if found.n_gold else []),  # that of a claim covers no truth
         target.encode(y=share),
         now.encode(x=number),
         *lines,

@@ -52,19 +52,15 @@ def plan(
 def _print_page(found: Plan, level: float) -> None:
     console = console_tables.open_console()
     console_tables.print_heading(console, "Accuracy of the consensus against labels")
+    seen = "measured" if found.n_gold else "claimed by the model"
     rows = [
-        [
-            f"{labels:,}",
-            f"{accuracy:.1%}",
-            f"{low:.1%} – {high:.1%}",
-            "measured" if labels <= found.n_labels else "forecast",
-        ]
+        [f"{labels:,}", f"{accuracy:.1%}", f"{low:.1%} – {high:.1%}", seen if labels <= found.n_labels else "forecast"]
         for labels, accuracy, low, high in zip(found.labels, found.accuracy, found.low, found.high, strict=True)
     ]
-    console.print(
-        console_tables.make_table(
-            ("labels", "right"), ("right", "right"), (f"{level:.0%} interval", "right"), ("", "left"), rows=rows
-        )
-    )
+    columns = [("labels", "right"), ("right", "right"), (f"{level:.0%} interval", "right"), ("", "left")]
+    if not found.n_gold:  # the interval of a claim covers no truth
+        columns.pop(2)
+        rows = [[*row[:2], row[3]] for row in rows]
+    console.print(console_tables.make_table(*columns, rows=rows))
     console_tables.print_heading(console, "What it says")
     console_tables.print_paragraph(console, " ".join(found.sentences()))
