@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.labels.errors import InputError, quote
 
-__all__ = ["GrowingTable", "as_array", "check_choices", "is_name"]
+if TYPE_CHECKING:
+    from crowdwise.labels.types import IntArray
 
-ROWS = 1 << 14  # that are held as Python objects before they become Arrow arrays
+__all__ = ["GrowingTable", "as_array", "as_text", "check_choices", "first_rows", "is_name"]
+
+ROWS = 1 << 12  # that are held as Python objects, ten times as large, before they become Arrow arrays
 TIME = pa.timestamp("us", "UTC")
 
 
@@ -63,12 +67,13 @@ def as_array(values: tuple[Any, ...], name: str | None = None) -> pa.Array:
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, UnicodeEncodeError):
         there = [value for value in values if value is not None]
         if there and all(isinstance(value, list) for value in there):
-            rows = [None if value is None else [_as_text(each, name) for each in value] for value in values]
+            rows = [None if value is None else [as_text(each, name) for each in value] for value in values]
             return pa.array(rows, pa.list_(pa.string()))
-        return pa.array([None if value is None else _as_text(value, name) for value in values], pa.string())
+        return pa.array([None if value is None else as_text(value, name) for value in values], pa.string())
 
 
-def _as_text(value: Any, name: str | None) -> str:
+def as_text(value: Any, name: str | None = None) -> str:
+    """A value as text; what is no Unicode is refused where the column has a name, and replaced where it has none."""
     try:
         return str(value).encode().decode()
     except UnicodeEncodeError as error:
@@ -78,6 +83,18 @@ def _as_text(value: Any, name: str | None) -> str:
             f"{name!r} of an answer holds text that is not Unicode, half of a surrogate pair: {quote(value)}. Clean it "
             "first."
         ) from error
+
+
+def first_rows(names: pa.ChunkedArray) -> IntArray:
+    """Where each name stands first.
+
+    Sorted, not hashed: Arrow's tables of hashes take several times the memory of the names.
+    """
+    order = pc.sort_indices(names).to_numpy()  # stable
+    ordered = names.take(pa.array(order))
+    differs = pc.fill_null(pc.not_equal(ordered[1:], ordered[:-1]), True).to_numpy()  # noqa: FBT003 (Arrow's own)
+    first: IntArray = np.sort(order[np.append(len(names) > 0, differs)[: len(names)]])
+    return first
 
 
 def is_name(value: Any) -> bool:

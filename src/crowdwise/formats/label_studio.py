@@ -124,7 +124,7 @@ def _read_annotation(
         found.skipped.add(task, worker)
         return
     answers = _answers_of(annotation, data, found, where)
-    marked = False
+    marked, asked = False, None
     for each in answers:
         marked = marked or each.kind in MARKED
         asked = found.questions.get((each.question, each.kind))
@@ -138,7 +138,7 @@ def _read_annotation(
             anchored=annotation.get("parent_prediction") is not None,
         )
     if not marked:
-        found.unmarked.add(task, worker)
+        found.add_unmarked(task, worker, asked)
 
 
 def _answers_of(

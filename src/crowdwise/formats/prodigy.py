@@ -157,7 +157,7 @@ def _read_spans(spans: list[Any], task: Any, worker: Any, found: AnswerCollector
         rows = [(span["start"], span["end"], span["label"]) for span in spans]
         found.question("spans", "spans").add(task, worker, *rows, time=time)
     else:  # whether spans or boxes were asked for is told by other answers
-        found.unmarked.add(task, worker)
+        found.add_unmarked(task, worker)
 
 
 def _corners(span: Mapping[str, Any]) -> tuple[float, float, float, float]:
