@@ -43,10 +43,8 @@ def answer_all(campaign: Campaign, decide: Callable[[int, int], Any], name: str 
                 answer = json.dumps(decide(place, number))
                 slot = db.slots.update().where(db.slots.c.task_id == task.id, db.slots.c.slot == number)
                 connection.execute(slot.values(worker_id=worker["id"], state=db.ANSWERED))
-                given = {
-                    **{"task_id": task.id, "worker_id": worker["id"], "client_key": f"k{place}"},
-                    **{"revision": 1, "kind": "answer", "answer": answer, "created": 1.8e9 + place, "seconds": 2.5},
-                }
+                given = {"task_id": task.id, "worker_id": worker["id"], "client_key": f"k{place}"}
+                given |= {"revision": 1, "kind": "answer", "answer": answer, "created": 1.8e9 + place, "seconds": 2.5}
                 connection.execute(db.answers.insert().values(given))
                 said.add((task.name, worker["name"], answer))
     campaign.load()

@@ -47,7 +47,7 @@ class CollectedTask:
     consensus: ConsensusAnswer | None = None
 
 
-def restore_numbers(names: Sequence[str]) -> list[str] | list[int]:
+def restore_numbers(names: Sequence[str]) -> list[str | int]:
     """Names of tasks as whole numbers, if every one is such a number written plainly: those that a tool gave.
 
     >>> restore_numbers(["7", "12"])
@@ -56,7 +56,7 @@ def restore_numbers(names: Sequence[str]) -> list[str] | list[int]:
     ['7', '012']
     """
     plain = all(name.isascii() and name.removeprefix("-").isdigit() and len(name) < 20 for name in names)
-    numbers = [int(name) for name in names] if plain else []
-    if not plain or list(map(str, numbers)) != list(names) or any(abs(number) > LARGEST for number in numbers):
+    numbers: list[str | int] = [int(name) for name in names] if plain else []
+    if not plain or list(map(str, numbers)) != list(names) or any(abs(int(name)) > LARGEST for name in names):
         return list(names)
     return numbers
