@@ -39,6 +39,7 @@ POLICIES = (
     "information-gain/epsilon-greedy",
 )
 STOPPED = ("rte", "temp", "dog", "bluebird", "sp", "zencrowd_us", "web", "ducks", "music", "labelme")
+ESTIMATED = ("estimate", "estimate, skilled first", "bound", "bound, skilled first")
 CHECKS = 0.0  # of a stop by estimate
 # Accuracy of tasks that were stopped at a posterior of .999, Dawid and Skene's model, in random order, one seed.
 STOPPED_AT_999 = dict(zip(STOPPED, (0.971, 0.957, 0.845, 0.887, 0.955, 0.934, 0.967, 0.604, 0.877, 0.895), strict=True))
@@ -194,7 +195,8 @@ class Oracle(cw.acquire.StopEstimate):
         at = np.flatnonzero(candidate)
         at = at[np.argsort(-every[at].max(axis=1), kind="stable")]
         right = np.cumsum(every[at].argmax(axis=1) == self.code[at]) / np.arange(1, at.size + 1)
-        enough = np.flatnonzero((right >= self.target) & (np.arange(at.size) >= 4))
+        last_of_equals = np.append(np.diff(every[at].max(axis=1)) < 0, True)[: at.size]
+        enough = np.flatnonzero((right >= self.target) & (np.arange(at.size) >= 4) & last_of_equals)
         self.threshold = float(every[at[enough[-1]]].max()) if enough.size else np.inf
         return self
 
@@ -202,7 +204,7 @@ class Oracle(cw.acquire.StopEstimate):
 def stop_by_estimate(seeds: int = 5) -> dict[str, Any]:
     """The estimate at 95 %, labels in random order and of skilled workers first; then the bound, at 93 %, one seed."""
     found: dict[str, Any] = {}
-    for part in ("estimate", "estimate, skilled first", "bound", "bound, skilled first"):
+    for part in ESTIMATED:
         skilled = part.endswith("skilled first")
         for name in STOPPED:
             data = cw.datasets.load(name)
