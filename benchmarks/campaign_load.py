@@ -222,7 +222,8 @@ def main() -> None:
     waits = 1e3 * np.array(found["next"])
     per_second = np.bincount((np.array(found["time"]) - min(found["time"])).astype(int))[1:-1]
     result = {
-        "database": given.database, "policy": given.policy, "rule": given.rule, "workers": given.workers, "seconds": round(took, 1), "tasks": n_tasks,
+        "database": given.database, "policy": given.policy, "rule": given.rule,
+        "workers": given.workers, "seconds": round(took, 1), "tasks": n_tasks,
         "answers": len(found["acknowledged"]), "answers_per_second": round(len(found["acknowledged"]) / took, 1),
         "server_cpu_ms_per_answer": round(1e3 * used / max(len(found["acknowledged"]), 1), 3),
         "slowest_second": int(per_second.min()) if per_second.size else None,
