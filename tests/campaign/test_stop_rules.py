@@ -12,6 +12,7 @@ import pytest
 from tests.campaign.campaigns import answer, make_campaign
 
 from crowdwise.acquire.pair_worth import score_pairs
+from crowdwise.campaign import stop_keeper
 from crowdwise.campaign.leases import Answer
 from crowdwise.campaign.manager_pages import make_overview
 from crowdwise.campaign.service import Service
@@ -178,10 +179,15 @@ def test_an_estimate_stops_tasks_and_the_page_says_that_it_is_no_promise(open_se
     assert "Next task by the policy <b>uncertainty</b>" in page
 
 
-def test_a_promise_is_made_or_refused_in_a_sentence(open_service: Any) -> None:
+def test_a_promise_is_made_or_refused_in_a_sentence(open_service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     service = open_service('[answers]\nper_task = 9\n[stop]\nrule = "promise"\ndelta = 0.4\ntarget = 0.8\n')
     play(service, 6, wrong=0.05)
+    monkeypatch.setattr(stop_keeper, "AT_ONCE", 4)
+    writer, transactions = service.campaign.writer, []
+    run = writer.run_blocking
+    monkeypatch.setattr(writer, "run_blocking", lambda work: (transactions.append(work), run(work)))
     assert service.keeper.look(service.consensus.snapshot(fresh=True)) == 15
+    assert len(transactions) == 5  # four for 15 tasks, so that answers come between; one for the order
     assert "With a probability of 0.6, 80% or more of the stopped tasks are right" in service.keeper.describe()
     strict = replace(service.project, stop=replace(service.project.stop, delta=0.001, target=0.99))
     service.project = strict

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from crowdwise.campaign.live_consensus import LONGEST, SHARE
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
     from crowdwise.campaign.live_consensus import Snapshot
     from crowdwise.campaign.project import Project
     from crowdwise.campaign.service import Service
+    from crowdwise.campaign.writer import Work
 
 __all__ = ["StopKeeper", "describe_rule", "find_stopped"]
 
 log = logging.getLogger("crowdwise.campaign")
 PAUSE = 0.5  # seconds between two looks
+AT_ONCE = 20  # tasks that are stopped in one transaction: answers wait for it
 
 
 def find_stopped(service: Service, snapshot: Snapshot) -> tuple[list[int], str]:
@@ -110,12 +113,16 @@ class StopKeeper:
         ranks, choices = rank_tasks(self.service, snapshot), choose_for_workers(self.service, snapshot)
         campaign, actions = self.service.campaign, ManagerActions(self.service.campaign, "rule")
 
-        def work(given: object) -> None:
-            for task in found:
-                actions.change_task(given, task, "finished", self.note)  # type: ignore[arg-type]
+        def stop(given: Work, tasks: list[int]) -> None:
+            for task in tasks:
+                actions.change_task(given, task, "finished", self.note)
+
+        def order(_: Work) -> None:
             if ranks is not None:
                 campaign.queue.set_ranks(ranks)
                 campaign.queue.set_choices(choices, after=self.service.project.stop.at_least)
 
-        campaign.writer.run_blocking(work)
+        for first in range(0, len(found), AT_ONCE):
+            campaign.writer.run_blocking(partial(stop, tasks=found[first : first + AT_ONCE]))
+        campaign.writer.run_blocking(order)
         return len(found)
