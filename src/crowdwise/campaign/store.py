@@ -117,6 +117,8 @@ def examine_file(path: Path) -> None:
     wanted = set(db.metadata.tables)
     if revision not in known and found and not wanted <= found:
         raise InputError(f"{path} is the database of another program. Name another file under [server] of the project.")
+    if revision not in known and found:
+        raise InputError(f"The database {path} is of a newer crowdwise (revision {revision}). Update crowdwise.")
     if revision in known and not wanted <= found:
         lacking = ", ".join(sorted(wanted - found))
         raise InputError(f"The database {path} lacks the table {lacking}. Take its latest backup.")
