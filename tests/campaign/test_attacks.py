@@ -7,7 +7,6 @@ import json
 import os
 import socket
 import sqlite3
-import threading
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from crowdwise import read_labels
 from crowdwise.campaign import http_connection
 from crowdwise.campaign.api_models import NewWorker
 from crowdwise.campaign.check_project import check_project
+from crowdwise.campaign.client import Client, ClientError
 from crowdwise.campaign.exports import write_table
 from crowdwise.campaign.leases import BARRED
 from crowdwise.campaign.manager_actions import ManagerActions
@@ -421,5 +421,24 @@ def test_a_question_that_was_changed_is_refused(make: Any, tmp_path: Path, head:
         open_campaign(read_project(write_project(tmp_path, head=head)))
 
 
-def test_no_thread_is_left_behind() -> None:
-    assert not [each for each in threading.enumerate() if each.name == "campaign-writer"]
+def test_what_was_changed_in_the_files_is_taken_over_or_refused(make: Any, tmp_path: Path) -> None:
+    crowd = make(2)
+    (tmp_path / "gold.csv").write_text("task,label\nt0,cat\n")
+    path = write_project(tmp_path, tasks="task,text\nt0,mended\nt1,x\n", more='[gold]\nfile = "gold.csv"\n')
+    again = open_campaign(read_project(path))
+    assert [(task.content["text"], task.has_gold) for task in again.tasks.values()] == [("mended", True), ("x", False)]
+    again.store.close()
+    crowd.submit(worker := crowd.enter("ann"), 1, "cat", n_next=0)
+    assert worker
+    write_project(tmp_path, tasks="task,text\nt0,something else\nt1,x\n")
+    with pytest.raises(InputError, match="what task 't0' shows has changed"):
+        open_campaign(read_project(path))
+
+
+def test_a_client_says_what_is_wrong() -> None:
+    page = httpx.MockTransport(lambda _request: httpx.Response(200, html="<html>"))
+    with Client("http://x", "t", transport=page) as client, pytest.raises(ClientError, match="x is no campaign"):
+        client.next_questions()
+    for address in ("127.0.0.1:1", "http://127.0.0.1:1"):
+        with Client(address, "t", tries=1) as client, pytest.raises(ClientError, match="does not answer"):
+            client.status()

@@ -64,6 +64,7 @@ def open_campaign(project: Project, *, add_tasks: bool = True) -> Campaign:
     try:
         store.check_answers()
         store.fit_slots()
+        store.update_tasks(tasks)
         if new := store.list_new(tasks):
             store.add_tasks(import_images(project, new, project.folder / IMAGES))
         return Campaign(project, store)

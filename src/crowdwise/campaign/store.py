@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.campaign.clock import CampaignClock
 from crowdwise.campaign.installed_packages import explain_missing_package
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.errors import InputError, quote
 
 with explain_missing_package():
     import sqlalchemy as sa
@@ -27,6 +27,7 @@ with explain_missing_package():
     from sqlalchemy.dialects.sqlite import insert as insert_sqlite
 
     from crowdwise.campaign import tables as db
+    from crowdwise.campaign.images import FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -236,6 +237,32 @@ class Store:
                         f"{self.project.path}: the question has changed since answers were given: {error} "
                         "Put it back as it was, or name another database under [server]."
                     ) from error
+
+    def update_tasks(self, tasks: list[Task]) -> None:
+        """Take over known answers and texts that were changed in the file; a text that was answered stays."""
+        given = {task.name: task for task in tasks}
+        rows, answered = db.tasks.c, sa.select(db.answers.c.task_id).distinct()
+        with self.write() as connection:
+            was_shown = set(connection.execute(answered).scalars())
+            for row in connection.execute(sa.select(rows.id, rows.name, rows.content, rows.gold)).all():
+                task = given.get(row.name)
+                if task is None:
+                    continue
+                try:
+                    content, old = dict(task.content), json.loads(row.content)
+                except ValueError:
+                    continue  # said when it is loaded
+                content |= {field: old[field] for field in FIELDS if field in content and field in old}
+                gold = None if task.gold is None else json.dumps(task.gold, ensure_ascii=False)
+                if content == old and gold == row.gold:
+                    continue
+                if content != old and (row.id in was_shown or content.keys() != old.keys()):
+                    raise InputError(
+                        f"{self.project.tasks}: what task {quote(row.name)} shows has changed since it was given out. "
+                        "Put it back as it was, or give the new task another name."
+                    )
+                values = {"content": json.dumps(content, ensure_ascii=False), "gold": gold}
+                connection.execute(db.tasks.update().where(rows.id == row.id).values(values))
 
     def fit_slots(self) -> None:
         """Give every task as many places as the project says now; places that are taken stay."""
