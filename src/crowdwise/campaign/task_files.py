@@ -90,7 +90,7 @@ def _is_unicode(text: str) -> bool:
 def read_gold(path: Path, question: Question) -> dict[str, Any]:
     """Known answers by the name of their task, from a table with columns task and label (value, labels)."""
     rows = _read_rows(path, ("label", "value", "labels", "gold", "truth", "outcome"))
-    found = {}
+    found: dict[str, Any] = {}
     for number, row in enumerate(rows, 1):
         given = next((value for key, value in row.items() if key != "task" and value not in (None, "")), None)
         if given is None:
