@@ -184,3 +184,15 @@ def test_people_of_one_label_have_no_alpha() -> None:
     said = str(cw.judges.evaluate_panel(votes, people))
     assert "alpha has no value, as they gave one label only" in said
     assert "nan" not in said
+
+
+def test_a_notebook_shows_the_judges_and_the_sentences_with_inert_names() -> None:
+    _, votes, people = simulate_panel()
+    votes["judge"] = [name.replace("judge 0", "<script>\u202e") for name in votes["judge"]]
+    found = cw.judges.evaluate_panel(votes, people)
+    html = found._repr_html_()
+    assert "<script" not in html
+    assert "\u202e" not in html
+    assert "<td>&lt;script&gt;\\u202e</td>" in html
+    assert html.count("<tr>") == 1 + len(found.judges)
+    assert html.count("<li>") == len(found.sentences())
