@@ -259,7 +259,10 @@ def _save_job(folder: Path, job: PassJob) -> dict[str, Any]:
         mapped = values if isinstance(values, np.memmap) and values.offset == 0 else None
         if mapped is None or mapped.filename is None or mapped.shape != values.shape:
             if name == "out":
-                raise InputError("On a cluster the posterior is on the disk: allocate it with labels.empty_rows.")
+                raise InputError(
+                    "The engine 'dask' fits labels on the disk, and these are in memory. Give fit their files, or what "
+                    "read(labels) of the engine makes of them; or use the engine 'numba'."
+                )
             np.save(folder / f"{name}.npy", values)
             rows[name] = (str(folder / f"{name}.npy"), None, None)
         else:
