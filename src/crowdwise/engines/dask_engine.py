@@ -84,6 +84,8 @@ class Dask(StoringEngine):
         task, worker, label = options.get("task"), options.get("worker"), options.get("label")
         classes, on_duplicate = options.get("classes"), options.get("on_duplicate", "error")
         given = source if isinstance(source, list | tuple) else [source]
+        if any(isinstance(each, str) and each == "-" for each in given):
+            raise InputError("Workers of a cluster do not see standard input (-). Give files that they can all read.")
         local = expand_paths([each for each in given if "://" not in str(each)])
         paths = [str(Path(each).absolute()) for each in local] + [str(each) for each in given if "://" in str(each)]
         if on_duplicate not in ("error", "all"):
