@@ -32,7 +32,9 @@ class Estimator:
         """Names of the parameters, in alphabetical order, and their defaults."""
         found: dict[str, Any] = {}
         for each in cls.__mro__:  # a class of the user's own may pass on what its base takes: **parameters
-            given = list(inspect.signature(each.__init__).parameters.values()) if "__init__" in vars(each) else []
+            given = (
+                list(inspect.signature(vars(each)["__init__"]).parameters.values()) if "__init__" in vars(each) else []
+            )
             others = [one for one in given if one.kind in (one.VAR_KEYWORD, one.VAR_POSITIONAL)]
             found = {one.name: one.default for one in given if one.name != "self" and one not in others} | found
             if given and not others:
