@@ -16,7 +16,9 @@ import pytest
 import crowdwise as cw
 from crowdwise.cli import main
 from crowdwise.engines import Dask, Stream, load_engine
+from crowdwise.engines.dask_engine import _save_job
 from crowdwise.engines.label_store import LabelStore, count_part_labels
+from crowdwise.engines.part_passes import PassJob
 from crowdwise.engines.stored_labels import StoredLabels
 from crowdwise.engines.stream_engine import parse_memory
 from crowdwise.fitting.checkpoints import Checkpoint
@@ -394,3 +396,12 @@ def test_a_worker_out_of_memory(table: Path, monkeypatch: pytest.MonkeyPatch) ->
     engine.client = LostWorkers()
     with pytest.raises(InputError, match=r"most likely out of memory.*run the same again"):
         cw.DawidSkene().fit(labels)
+
+
+def test_a_cluster_does_not_see_this_process(tmp_path: Path) -> None:
+    """Neither its standard input nor its memory."""
+    with pytest.raises(InputError, match=r"do not see standard input \(-\)"):
+        Dask().read("-")
+    job = PassJob("e_step", {}, {"out": np.zeros((2, 2))})
+    with pytest.raises(InputError, match="fits labels on the disk, and these are in memory"):
+        _save_job(tmp_path, job)

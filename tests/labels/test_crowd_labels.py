@@ -115,3 +115,17 @@ def test_strange_argument_is_refused(call: Any, message: str) -> None:
 def test_a_list_of_truth_values_keeps_labels() -> None:
     assert edges(LABELS.keep([True, False, False, False])) == edges(LABELS.keep(np.arange(4) == 0))
     assert LABELS.keep_tasks([True, False, True]).tasks.to_pylist() == ["b", "c"]
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"tasks": 10**12}, {"workers": -1}, {"classes": True}, {"classes": np.int64(1 << 40)}]
+)
+def test_numbers_of_names_that_cannot_be(sizes: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=f"{next(iter(sizes))} is .*; it must be names, or their number"):
+        CrowdLabels.from_codes([0], [0], [0], **{"tasks": 1, "workers": 1, "classes": 2, **sizes})
+
+
+def test_a_sparse_matrix_is_refused() -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(InputError, match="does not say whether its zeros are answers"):
+        CrowdLabels.from_dense(sparse.eye(3))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CrowdLabels", "WorkerOrder"]
 
+MOST_NAMES = (1 << 31) - 1  # positions are numbers of 32 bits
 
 A = TypeVar("A", bound=np.ndarray[Any, Any])
 
@@ -106,7 +107,7 @@ class CrowdLabels(HeldOutSplit):
             Says in an error where a row came from (file and line); the row number otherwise.
         """
         vocabularies = [
-            pa.array(np.arange(names)) if isinstance(names, int | np.integer) else as_vocabulary(names, what)
+            _count_names(names, what) if isinstance(names, int | np.integer) else as_vocabulary(names, what)
             for names, what in ((tasks, "task"), (workers, "worker"), (classes, "class"))
         ]
         columns = [
@@ -397,6 +398,14 @@ class CrowdLabels(HeldOutSplit):
         return CrowdLabels(
             self.task, self.worker, self.label, self.task_ptr, self.tasks, self.workers, self.classes, kind
         )
+
+
+def _count_names(number: Any, what: str) -> pa.Array:
+    """The names 0 … n-1."""
+    if isinstance(number, bool) or not 0 <= number <= MOST_NAMES:
+        called = {"class": "classes"}.get(what, f"{what}s")
+        raise InputError(f"{called} is {quote(number)}; it must be names, or their number, at most {MOST_NAMES:,}.")
+    return pa.array(np.arange(number))
 
 
 def _three(vocabularies: list[pa.Array]) -> tuple[pa.Array, pa.Array, pa.Array]:
