@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crowdwise.kernels.compiled.exponential import exp_of_nonpositive
 from crowdwise.kernels.compiled.prefetch import AHEAD, prefetch_row
+from crowdwise.kernels.compiled.row_softmax import softmax_block
 from crowdwise.kernels.compiled.row_sums import add_from_slots, add_to_slots
 from crowdwise.labels.loop_compiler import njit
 
@@ -23,7 +22,6 @@ __all__ = [
     "e_step",
     "e_step_votes",
     "share_rows",
-    "softmax_block",
     "sum_variances",
 ]
 
@@ -38,53 +36,6 @@ class Sums(NamedTuple):
     class_counts: FloatArray
     log_likelihood: FloatArray
     posterior: FloatArray
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def softmax_block(
-    work: FloatArray, first_task: int, log_prior: FloatArray, kinds: int, gold: IntArray, class_counts: FloatArray
-) -> float:
-    """Soft-max each task's row in place; returns the block's log-likelihood.
-
-    Each class has `kinds` states, which lie together; gold names the class.
-    """
-    n, n_classes = work.shape
-    total = 0.0
-    for t in range(n):
-        if gold.size > 0 and gold[first_task + t] >= 0:
-            for k in range(n_classes):
-                if k // kinds != gold[first_task + t]:
-                    work[t, k] = -np.inf
-        highest = work[t, 0]
-        for k in range(1, n_classes):
-            highest = max(highest, work[t, k])
-        total += highest
-        if highest == -np.inf:  # labels that no class allows: they teach nothing, the truth or the prior stands
-            if gold.size > 0 and gold[first_task + t] >= 0:
-                work[t, kinds * gold[first_task + t] : kinds * (gold[first_task + t] + 1)] = 0.0
-            else:
-                work[t] = log_prior
-        else:
-            for k in range(n_classes):
-                work[t, k] -= highest
-    # One long loop over all cells, which the compiler vectorises; a short one per task it would not.
-    cells = work.reshape(-1)
-    for cell in range(cells.size):
-        cells[cell] = exp_of_nonpositive(cells[cell])
-    product = 1.0  # of up to 16 sums between 1 and K: one logarithm for all
-    for t in range(n):
-        mass = 0.0
-        for k in range(n_classes):
-            mass += work[t, k]
-        product *= mass
-        if t & 15 == 15:
-            total += math.log(product)
-            product = 1.0
-        scale = 1.0 / mass
-        for k in range(n_classes):
-            work[t, k] *= scale
-            class_counts[k] += work[t, k]
-    return total + math.log(product)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
