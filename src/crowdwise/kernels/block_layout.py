@@ -103,7 +103,11 @@ def lay_out_blocks(labels: CrowdLabels, n_states: int | None = None) -> Blocks:
 
     from crowdwise.kernels.compiled.block_layout import sort_blocks
 
-    run_lanes(lambda lane: sort_blocks(blocks, lane, labels.task, labels.worker, labels.label), n_lanes)
+    def sort_lane(lane: int) -> None:
+        cursor = np.empty(n_rows + 1, np.int32 if labels.n_labels < 2**31 else np.int64)
+        sort_blocks(blocks, lane, labels.task, labels.worker, labels.label, cursor)
+
+    run_lanes(sort_lane, n_lanes)
     return blocks
 
 
