@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LabelStore",
     "Part",
+    "count_lane_part_labels",
     "count_part_labels",
     "fingerprint_files",
     "finish_store",
@@ -55,6 +56,7 @@ __all__ = [
 FORMAT = 1
 ALIGNMENT = 64  # bytes; arrays of a part begin at multiples
 LEAST_PART, MOST_PART = 2**22, 2**26  # labels of a part
+MANY_PARTS, LEAST_LANE_PART = 32, 2**17  # parts that threads can share, and what is too little for one
 LABELS_A_ROW = 16  # of a part for each row of the workers' tables: clearing and adding these is small beside the pass
 _checked: dict[Path, tuple[int, int]] = {}  # size and time of the parts that this process has checked
 
@@ -74,8 +76,13 @@ class Part:
 
 
 def count_part_labels(n_workers: int, n_classes: int) -> int:
-    """Most labels of a part, which the sizes of the crowd decide."""
+    """Most labels of a part that has a table of its own, which the sizes of the crowd decide."""
     return int(np.clip(LABELS_A_ROW * n_workers * n_classes, LEAST_PART, MOST_PART))
+
+
+def count_lane_part_labels(n_labels: int, n_workers: int, n_classes: int) -> int:
+    """The same of a part that shares its table with others: so few that threads have parts enough to share."""
+    return min(count_part_labels(n_workers, n_classes), max(-(-n_labels // MANY_PARTS), LEAST_LANE_PART))
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """Labels that do not fit in memory: sorted by task once, on the disk, then passes part by part.
 
-A thread reads parts ahead while others run the compiled loops on those read; what parts add is added in their order, so
-that neither threads nor memory change a bit. Memory for P labels a part and T threads: (T + 2) × 7 P bytes of labels
+A thread reads parts ahead while others run the compiled loops on those read. Neighbouring parts make a lane, which adds
+them to one table in their order; then the lanes are added in theirs, so that neither threads nor memory change a bit. Memory for P labels a part and T threads: (T + 2) × 7 P bytes of labels
 and (T + 5) × 8 M K² bytes of tables. T is lowered where that is more than allowed.
 """
 
@@ -34,6 +34,7 @@ UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "m
 LEAST_MEMORY = 2**28  # Python, Arrow and the loops alone take about this
 SHARE_OF_FREE = 0.5  # of the memory that is free, where none is named
 AHEAD = 2  # parts that are read before a thread is free for them
+LANES = 8  # tables that the parts are added to: clearing and adding a table costs as much as thousands of labels
 
 
 def parse_memory(given: str | int | None) -> int:
@@ -87,9 +88,12 @@ class Stream(StoringEngine):
         return sort_files(source, folder, self._bytes, self.part_labels, **options)
 
     def _run(self, store: LabelStore, job: PassJob) -> Statistics:
-        """A job on all parts, results added in their order."""
-        threads = self._count_threads(store)
-        largest = max((part.n_bytes for part in store.parts), default=0)
+        """A job on all parts: lanes of them run side by side, each adding to one table; then the lanes are added."""
+        if not store.parts:
+            raise InputError("There are no labels to fit. Give at least one answer of one worker to one task.")
+        lanes = _cut_parts(store.parts)
+        threads = min(self._count_threads(store), len(lanes))
+        largest = max(part.n_bytes for part in store.parts)
         buffers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         for _ in range(min(threads + AHEAD, len(store.parts))):
             buffers.put(np.empty(largest, np.uint8))
@@ -103,26 +107,44 @@ class Stream(StoringEngine):
                 buffers.put(buffer)
                 raise
 
-        def work(part: Part, given: Future[tuple[Any, Any]]) -> Statistics:
-            buffer, blocks = given.result()
+        def work(lane: list[Part]) -> Statistics | None:
+            """The sum over the parts of a lane, of which one is read while another is worked on."""
+            nonlocal failed
+            found: Statistics | None = None
+            coming = deque([reader.submit(read, lane[0])])
             try:
-                found: Statistics = run_part(blocks, job, store.rows_of(part))
-                return found
+                for part, after in zip(lane, [*lane[1:], None], strict=True):
+                    if after is not None:
+                        coming.append(reader.submit(read, after))
+                    buffer, blocks = coming.popleft().result()
+                    try:
+                        if blocks is None:
+                            return None  # another lane has failed
+                        found = run_part(blocks, job, store.rows_of(part), found)
+                    finally:
+                        buffers.put(buffer)
+            except BaseException:
+                failed = True
+                raise
             finally:
-                buffers.put(buffer)
+                for each in coming:  # what was read in vain
+                    each.add_done_callback(give_back)
+            return found
+
+        def give_back(given: Future[tuple[Any, Any]]) -> None:
+            if given.exception() is None:
+                buffers.put(given.result()[0])
 
         total: Statistics | None = None
-        pending: deque[Future[Statistics]] = deque()
+        pending: deque[Future[Statistics | None]] = deque()
         with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(threads) as pool:
             try:
-                for part in store.parts:
-                    pending.append(pool.submit(work, part, reader.submit(read, part)))
+                for lane in lanes:
+                    pending.append(pool.submit(work, lane))
                     if len(pending) > threads:
-                        found = pending.popleft().result()
-                        total = found if total is None else add_results(total, found)
+                        total = _add(total, pending.popleft().result())
                 while pending:
-                    found = pending.popleft().result()
-                    total = found if total is None else add_results(total, found)
+                    total = _add(total, pending.popleft().result())
             except BaseException as error:
                 failed = True
                 for each in pending:
@@ -136,7 +158,7 @@ class Stream(StoringEngine):
                     ) from error
                 raise
         if total is None:
-            raise InputError("There are no labels to fit. Give at least one answer of one worker to one task.")
+            raise RuntimeError("a pass without parts")
         return total
 
     def _count_threads(self, store: LabelStore) -> int:
@@ -148,3 +170,15 @@ class Stream(StoringEngine):
 
 
 ENGINE = Stream()
+
+
+def _cut_parts(parts: list[Part]) -> list[list[Part]]:
+    """Neighbouring parts in lanes, a like number of labels in each; the parts alone decide."""
+    done = np.cumsum([0, *(part.n_labels for part in parts)])
+    ends = np.searchsorted(done, np.arange(1, LANES) * (done[-1] / LANES)).tolist()
+    cuts = [0, *ends, len(parts)]
+    return [parts[first:last] for first, last in zip(cuts, cuts[1:], strict=False) if first < last]
+
+
+def _add(total: Statistics | None, found: Statistics | None) -> Statistics | None:
+    return found if total is None or found is None else add_results(total, found)

@@ -1,4 +1,4 @@
-"""The compiled loops behind the passes, one lane of blocks at a time; the caller allocates what they fill."""
+"""The compiled loops behind the passes, one lane of blocks at a time; they add to what the caller gives them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,6 @@ def _normalise_block(
 @njit(cache=True, nogil=True, error_model="numpy")
 def e_step(blocks: Blocks, lane: int, log_prior: FloatArray, table: FloatArray, gold: IntArray, out: Sums) -> None:
     """E-step and counts of one lane of a confusion model."""
-    out.counts[lane] = 0.0
     space = np.empty((blocks.size, log_prior.size))
     for block in range(blocks.lanes[lane], blocks.lanes[lane + 1]):
         edges = blocks.ptr[block], blocks.ptr[block + 1]
@@ -79,7 +78,6 @@ def e_step_votes(
     """E-step and counts of one lane of a vote model."""
     row, slot, label = blocks.row, blocks.slot, blocks.label
     counts = out.counts[lane]
-    counts[:] = 0.0
     space = np.empty((blocks.size, log_prior.size))
     for block in range(blocks.lanes[lane], blocks.lanes[lane + 1]):
         work = _begin_block(blocks, block, log_prior, space)
@@ -93,7 +91,6 @@ def e_step_votes(
 @njit(cache=True, nogil=True, error_model="numpy")
 def accumulate(blocks: Blocks, lane: int, values: FloatArray, counts: FloatArray) -> None:
     """Counts of one lane from the given values."""
-    counts[:] = 0.0
     for block in range(blocks.lanes[lane], blocks.lanes[lane + 1]):
         edges = blocks.ptr[block], blocks.ptr[block + 1]
         add_from_slots(edges, values[block * blocks.size : (block + 1) * blocks.size], blocks.slot, counts, blocks.row)
@@ -103,7 +100,6 @@ def accumulate(blocks: Blocks, lane: int, values: FloatArray, counts: FloatArray
 def count_against_vote_shares(blocks: Blocks, lane: int, otherwise: FloatArray, gold: IntArray, out: Sums) -> None:
     """Shares of votes of one lane, and their counts."""
     class_counts = out.class_counts[lane]
-    out.counts[lane] = 0.0
     space, zeros = np.empty((blocks.size, otherwise.size)), np.zeros(otherwise.size)
     for block in range(blocks.lanes[lane], blocks.lanes[lane + 1]):
         work = _begin_block(blocks, block, zeros, space)
