@@ -38,10 +38,10 @@ def measure(engine: str, folder: Path, scratch: Path) -> dict[str, object]:
 
         return fit(folder, scratch / "dask", 2, kill=False)
     import numpy as np
-    from stream_scale import ITERATIONS, MEMORY, note_iterations
 
     import crowdwise as cw
     from crowdwise.engines import Stream
+    from stream_scale import ITERATIONS, MEMORY, note_iterations
 
     stream = Stream(MEMORY, scratch / "stream")
     labels = stream.read([str(path) for path in sorted(folder.glob("*.parquet"))])

@@ -28,12 +28,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from large_tables import RESULTS, make_tables, note_result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ITERATIONS, KILL_AFTER, IN_MEMORY_ITERATIONS = 20, 8, 12
 CAP_MIB = int(os.environ.get("CAP_MIB", "2048"))

@@ -50,7 +50,8 @@ def test_rows_of_a_large_table_are_added_as_those_of_a_small_one() -> None:
     """Its rows are asked for ahead, the last ones of a block too."""
     width, rng = 3, np.random.default_rng(0)
     table, space = rng.normal(size=(LARGE_TABLE // width + 10, width)), rng.normal(size=(50, width))
-    row, slot = np.sort(rng.integers(len(table), size=200)).astype(np.int32), rng.integers(50, size=200).astype(np.uint16)
+    row = np.sort(rng.integers(len(table), size=200)).astype(np.int32)
+    slot = rng.integers(50, size=200).astype(np.uint16)
     for add, values, source, sums, target in (
         (add_to_slots, table, row, space, slot),
         (add_from_slots, space, slot, table, row),

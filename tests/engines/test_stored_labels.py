@@ -286,9 +286,7 @@ def test_parts_are_cut_into_lanes_by_their_labels() -> None:
     assert [len(lane) for lane in lanes] == [13, 12, 13, 12, 13, 12, 13, 12]
 
 
-def test_parts_that_all_fail_leave_nobody_waiting(
-    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_that_all_fail_leave_nobody_waiting(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     labels = Stream(scratch=tmp_path / "s", part_labels=60).read(table)
     assert len(labels.store.parts) > 20
 

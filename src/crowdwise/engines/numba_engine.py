@@ -75,9 +75,7 @@ class BlockPasses:
         """The same where the posterior is the share of votes."""
         n_classes, blocks = self.n_classes, self.blocks
         sums = self._allocate_sums(n_classes, (self.n_workers * n_classes, n_classes), None)
-        self._run(
-            sums.counts, lambda lane: em_passes.count_against_vote_shares(blocks, lane, otherwise, gold, sums)
-        )
+        self._run(sums.counts, lambda lane: em_passes.count_against_vote_shares(blocks, lane, otherwise, gold, sums))
         return self._statistics(sums)
 
     def posterior_variance(self, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:

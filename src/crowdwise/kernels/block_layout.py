@@ -32,9 +32,9 @@ __all__ = [
     "transpose_truth_and_label",
 ]
 
-# Posterior cells of one block: from 256 KiB, which the second-level cache holds beside a small table, to 4 MiB: rows are
-# asked for ahead, so the third-level cache will do. The more rows the workers' table has, the larger the blocks, since
-# it is gone through once for each.
+# Posterior cells of one block: from 256 KiB, which the second-level cache holds beside a small table, to 4 MiB: rows
+# are asked for ahead, so the third-level cache will do. The more rows the workers' table has, the larger the blocks,
+# since it is gone through once for each.
 FEWEST_CELLS, BLOCK_CELLS = 2**15, 2**19
 LABELS_A_ROW = 2  # of a block for each row of the table
 MOST_TASKS = 2**16  # so that a task's place in its block fits 16 unsigned bits
@@ -116,7 +116,7 @@ def lay_out_blocks(labels: CrowdLabels, n_states: int | None = None, *, one_lane
     from crowdwise.kernels.compiled.block_layout import sort_blocks
 
     def sort_lane(lane: int) -> None:
-        cursor = np.empty(n_rows + 1, np.int32 if labels.n_labels < 2**31 else np.int64)
+        cursor: IntArray = np.empty(n_rows + 1, np.int32 if labels.n_labels < 2**31 else np.int64)
         sort_blocks(blocks, lane, labels.task, labels.worker, labels.label, cursor)
 
     run_lanes(sort_lane, n_lanes)

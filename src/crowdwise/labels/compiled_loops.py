@@ -85,9 +85,7 @@ def count_buckets(first: int, last: int, task: IntArray, shift: int, counts: Int
 
 
 @njit(cache=True, nogil=True)
-def scatter_to_buckets(
-    first: int, last: int, given: Edges, cursor: IntArray, shift: int, out: Edges
-) -> None:
+def scatter_to_buckets(first: int, last: int, given: Edges, cursor: IntArray, shift: int, out: Edges) -> None:
     """Write the edges of some rows to where the cursor of their task, shifted, stands."""
     task, worker, label = given
     new_task, new_worker, new_label = out
@@ -107,7 +105,8 @@ def sort_buckets(first: int, last: int, starts: IntArray, shift: int, edges: Edg
     most = 0
     for bucket in range(first, last):
         most = max(most, starts[bucket + 1] - starts[bucket])
-    held_task, held_worker, held_label = np.empty(most, task.dtype), np.empty(most, worker.dtype), np.empty(most, label.dtype)
+    held_task, held_worker = np.empty(most, task.dtype), np.empty(most, worker.dtype)
+    held_label = np.empty(most, label.dtype)
     cursor = np.empty((1 << shift) + 1, np.int64)
     for bucket in range(first, last):
         begin, end, lowest = starts[bucket], starts[bucket + 1], bucket << shift

@@ -134,8 +134,11 @@ def sort_by_task(
 def look_up(table: IntArray, codes: IntArray) -> IntArray:
     """The entry of a table for each code, all of which it has."""
     found = np.empty(codes.size, table.dtype)
-    # To clip is what NumPy does without a copy on the way.
-    map_lanes(lambda first, last: table.take(codes[first:last], out=found[first:last], mode="clip"), _cut_rows(codes.size))
+
+    def take(first: int, last: int) -> None:
+        table.take(codes[first:last], out=found[first:last], mode="clip")  # else NumPy makes a copy on the way
+
+    map_lanes(take, _cut_rows(codes.size))
     return found
 
 

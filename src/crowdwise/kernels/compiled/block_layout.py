@@ -16,9 +16,7 @@ __all__ = ["sort_blocks"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sort_blocks(
-    blocks: Blocks, lane: int, task: IntArray, worker: IntArray, label: IntArray, cursor: IntArray
-) -> None:
+def sort_blocks(blocks: Blocks, lane: int, task: IntArray, worker: IntArray, label: IntArray, cursor: IntArray) -> None:
     """Write the edges of one lane's blocks, sorted by worker and label.
 
     `cursor` is room for a number of labels for each worker and label, and one more.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
@@ -47,7 +46,7 @@ def _double_to_bits(_typing: Any, _number: Any) -> Any:
 
 @intrinsic
 def _multiply_add(_typing: Any, _a: Any, _b: Any, _c: Any) -> Any:
-    """a × b + c, in one instruction where the processor has it."""
+    """A × b + c, in one instruction where the processor has it."""
 
     def emit_multiply_add(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         number = ir.DoubleType()
@@ -57,22 +56,27 @@ def _multiply_add(_typing: Any, _a: Any, _b: Any, _c: Any) -> Any:
     return types.float64(types.float64, types.float64, types.float64), emit_multiply_add
 
 
+multiply_add: Any = _multiply_add  # numba adds the first argument of an intrinsic
+bits_to_double: Any = _bits_to_double
+double_to_bits: Any = _double_to_bits
+
+
 @njit(inline="always")
-def exp_of_nonpositive(x: Any) -> Any:
+def exp_of_nonpositive(x: float) -> float:
     """exp(x) for x <= 0; exactly 0 below -708."""
     clipped = max(x, UNDERFLOW)
-    shifted = _multiply_add(clipped, LOG2_E, ROUNDING)
+    shifted = multiply_add(clipped, LOG2_E, ROUNDING)
     power = shifted - ROUNDING
-    rest = _multiply_add(power, -LN2_LOW, _multiply_add(power, -LN2_HIGH, clipped))
-    value = _multiply_add(C9, rest, C8)
-    value = _multiply_add(value, rest, C7)
-    value = _multiply_add(value, rest, C6)
-    value = _multiply_add(value, rest, C5)
-    value = _multiply_add(value, rest, C4)
-    value = _multiply_add(value, rest, C3)
-    value = _multiply_add(value, rest, C2)
-    value = _multiply_add(value, rest, C1)
-    value = _multiply_add(value, rest, C0)
-    value = 1.0 + _multiply_add(value * rest, rest, rest)
-    value = _bits_to_double(_double_to_bits(value) + (_double_to_bits(shifted) << 52))
-    return value if x >= UNDERFLOW else 0.0
+    rest = multiply_add(power, -LN2_LOW, multiply_add(power, -LN2_HIGH, clipped))
+    value = multiply_add(C9, rest, C8)
+    value = multiply_add(value, rest, C7)
+    value = multiply_add(value, rest, C6)
+    value = multiply_add(value, rest, C5)
+    value = multiply_add(value, rest, C4)
+    value = multiply_add(value, rest, C3)
+    value = multiply_add(value, rest, C2)
+    value = multiply_add(value, rest, C1)
+    value = multiply_add(value, rest, C0)
+    value = 1.0 + multiply_add(value * rest, rest, rest)
+    scaled: float = bits_to_double(double_to_bits(value) + (double_to_bits(shifted) << 52))
+    return scaled if x >= UNDERFLOW else 0.0

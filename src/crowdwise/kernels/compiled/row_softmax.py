@@ -117,7 +117,7 @@ def _share_short(_typing: Any, work: Any, mass: Any, column_sums: Any) -> Any:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _subtract_highest(work: FloatArray, highest: FloatArray) -> None:
-    if _subtract_highest_of_short(work, highest):  # type: ignore[call-arg, func-returns-value, arg-type]
+    if _subtract_highest_of_short(work, highest):  # type: ignore[call-arg]
         return
     for t in range(work.shape[0]):
         top = work[t, 0]
@@ -131,7 +131,7 @@ def _subtract_highest(work: FloatArray, highest: FloatArray) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _share(work: FloatArray, mass: FloatArray, column_sums: FloatArray) -> None:
-    if _share_short(work, mass, column_sums):  # type: ignore[call-arg, func-returns-value, arg-type]
+    if _share_short(work, mass, column_sums):  # type: ignore[call-arg]
         return
     for t in range(work.shape[0]):
         total = 0.0
@@ -164,8 +164,9 @@ def softmax_block(
                         if state // kinds != known:
                             rows[t, state] = -np.inf
         _subtract_highest(rows, highest)
+        of_rows = 0.0  # summed by themselves: the sum of a block is then rounded fewer times
         for t in range(rows.shape[0]):
-            log_likelihood += highest[t]
+            of_rows += highest[t]
             if highest[t] == -np.inf:  # labels that no class allows: they teach nothing, the truth or the prior stands
                 known = gold[first_task + begin + t] if gold.size > 0 else -1
                 if known >= 0:
@@ -180,7 +181,7 @@ def softmax_block(
         for t in range(rows.shape[0]):
             product *= mass[t]
             if t & 15 == 15:
-                log_likelihood += math.log(product)
+                of_rows += math.log(product)
                 product = 1.0
-        log_likelihood += math.log(product)
+        log_likelihood += of_rows + math.log(product)
     return log_likelihood

@@ -73,9 +73,7 @@ def _written_out(ahead_of: int, longest: int) -> Any:
                     with builder.if_then(large):
                         emit_prefetch(builder, find_later_row(in_order, edge, FAR_AHEAD, width), width)
                     read, written = (find_row(table, edge, width) for table in tables)
-                    pairs = zip(
-                        load_vectors(builder, written, parts), load_vectors(builder, read, parts), strict=True
-                    )
+                    pairs = zip(load_vectors(builder, written, parts), load_vectors(builder, read, parts), strict=True)
                     store_vectors(builder, written, parts, [builder.fadd(there, new) for there, new in pairs])
                     return []
 
