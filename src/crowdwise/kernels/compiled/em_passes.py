@@ -55,8 +55,10 @@ def _normalise_block(
     """From log-weights to the posterior of a block's tasks, with its log-likelihood and class counts."""
     first, kinds = block * blocks.size, log_prior.size // blocks.n_classes
     out.log_likelihood[block] = softmax_block(work, first, log_prior, kinds, gold, out.class_counts[lane])
-    if out.posterior.shape[0] > 0:
-        out.posterior[first : first + work.shape[0]] = work
+    if out.posterior.shape[0] > 0:  # in loops: an assignment of arrays takes seconds to compile
+        for t in range(work.shape[0]):
+            for k in range(work.shape[1]):
+                out.posterior[first + t, k] = work[t, k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -107,16 +109,17 @@ def count_against_vote_shares(blocks: Blocks, lane: int, otherwise: FloatArray, 
         for edge in range(*edges):
             work[blocks.slot[edge], blocks.label[edge]] += 1.0
         for t in range(work.shape[0]):
-            votes = work[t].sum()
-            known = gold[block * blocks.size + t] if gold.size > 0 else -1
-            if known >= 0:
-                work[t] = 0.0
-                work[t, known] = 1.0
-            elif votes == 0.0:
-                work[t] = otherwise
-            else:
-                work[t] /= votes
+            votes = 0.0
             for k in range(otherwise.size):
+                votes += work[t, k]
+            known = gold[block * blocks.size + t] if gold.size > 0 else -1
+            for k in range(otherwise.size):
+                if known >= 0:
+                    work[t, k] = 1.0 if k == known else 0.0
+                elif votes == 0.0:
+                    work[t, k] = otherwise[k]
+                else:
+                    work[t, k] /= votes
                 class_counts[k] += work[t, k]
         add_from_slots(edges, work, blocks.slot, out.counts[lane], blocks.row)
 

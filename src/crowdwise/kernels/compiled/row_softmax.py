@@ -169,10 +169,11 @@ def softmax_block(
             of_rows += highest[t]
             if highest[t] == -np.inf:  # labels that no class allows: they teach nothing, the truth or the prior stands
                 known = gold[first_task + begin + t] if gold.size > 0 else -1
-                if known >= 0:
-                    rows[t, kinds * known : kinds * (known + 1)] = 0.0
-                else:
-                    rows[t] = log_prior
+                for state in range(rows.shape[1]):  # not one assignment, which takes seconds to compile
+                    if known < 0:
+                        rows[t, state] = log_prior[state]
+                    elif state // kinds == known:
+                        rows[t, state] = 0.0
         cells = rows.reshape(-1)
         for cell in range(cells.size):
             cells[cell] = exp_of_nonpositive(cells[cell])
