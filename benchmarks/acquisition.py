@@ -4,6 +4,8 @@
     python benchmarks/acquisition.py speed      # a million labels, one by one
     python benchmarks/acquisition.py policies   # accuracy against labels bought, 50 seeds
     python benchmarks/acquisition.py stopping   # stop rule at 95 % on ten sets
+    python benchmarks/acquisition.py estimate   # stop by estimate at 95 % on ten sets, and its bound
+    python benchmarks/acquisition.py stop-prior # what the estimate starts from: δ and α of the ten sets
 
 A number after the part is the number of seeds. Truths score, and are gold where a rule is given gold. Results are
 written to benchmarks/results/acquisition-PART.json.
@@ -20,7 +22,9 @@ from typing import Any
 import numpy as np
 
 import crowdwise as cw
-from crowdwise.acquire.replay_stream import make_empty_model
+from crowdwise.acquire.replay_stream import make_empty_model, read_replay
+from crowdwise.acquire.stop_estimate import SEEN, fit_calibration
+from crowdwise.acquire.stopping import find_known_answers
 from crowdwise.labels.truth import read_truth, truth_codes
 
 RESULTS = Path(__file__).parent / "results"
@@ -35,6 +39,8 @@ POLICIES = (
     "information-gain/epsilon-greedy",
 )
 STOPPED = ("rte", "temp", "dog", "bluebird", "sp", "zencrowd_us", "web", "ducks", "music", "labelme")
+ESTIMATED = ("estimate", "estimate, skilled first", "bound", "bound, skilled first")
+CHECKS = 0.0  # of a stop by estimate
 # Accuracy of tasks that were stopped at a posterior of .999, Dawid and Skene's model, in random order, one seed.
 STOPPED_AT_999 = dict(zip(STOPPED, (0.971, 0.957, 0.845, 0.887, 0.955, 0.934, 0.967, 0.604, 0.877, 0.895), strict=True))
 
@@ -166,9 +172,86 @@ def stop_all(seeds: int = 10) -> dict[str, Any]:
     return found
 
 
+def others_seen(name: str) -> tuple[tuple[float, float], ...]:
+    """δ and α of the ten sets, this one left out."""
+    return tuple(pair for other, pair in SEEN.items() if other != name)
+
+
+class Oracle(cw.acquire.StopEstimate):
+    """The same rule and confidences, but the threshold is chosen with the truth: the cheapest that keeps `target`."""
+
+    def choose_with_truth(self, code: Any) -> Oracle:
+        """Take the class of each task, -1 where it is not known."""
+        self.code = code
+        return self
+
+    def calibrate(self, model: Any, gold: Any, checks: Any = ()) -> Oracle:  # noqa: ARG002
+        """Choose the threshold."""
+        self._gold = find_known_answers(model, gold)[0]
+        every = self._find_posteriors(model).with_all_labels
+        candidate = (model.labels_per_task >= self.min_labels) & (self.code >= 0)
+        candidate &= every.argmax(axis=1) == model.posteriors.argmax(axis=1)
+        candidate[self._gold] = False
+        at = np.flatnonzero(candidate)
+        at = at[np.argsort(-every[at].max(axis=1), kind="stable")]
+        right = np.cumsum(every[at].argmax(axis=1) == self.code[at]) / np.arange(1, at.size + 1)
+        last_of_equals = np.append(np.diff(every[at].max(axis=1)) < 0, True)[: at.size]
+        enough = np.flatnonzero((right >= self.target) & (np.arange(at.size) >= 4) & last_of_equals)
+        self.threshold = float(every[at[enough[-1]]].max()) if enough.size else np.inf
+        return self
+
+
+def stop_by_estimate(seeds: int = 5) -> dict[str, Any]:
+    """The estimate at 95 %, labels in random order and of skilled workers first; then the bound, at 93 %, one seed."""
+    found: dict[str, Any] = {}
+    for part in ESTIMATED:
+        skilled = part.endswith("skilled first")
+        for name in STOPPED:
+            data = cw.datasets.load(name)
+            labels, code = read_replay(data.labels, data.truth)
+            began, runs = time.perf_counter(), []
+            for seed in range(seeds if part.startswith("estimate") else 1):
+                if part.startswith("estimate"):
+                    rule = cw.acquire.StopEstimate(0.95, skilled_first=skilled, seen=others_seen(name))
+                else:
+                    rule = Oracle(0.93, skilled_first=skilled).choose_with_truth(code)
+                runs.append(cw.acquire.replay_stopping(labels, data.truth, rule, checks=CHECKS, random_state=seed))
+            right = [run.accuracy for run in runs if run.share_of_tasks > 0]
+            row = {
+                "stopped_in": len(right),
+                "seeds": len(runs),
+                "accuracy": round(float(np.mean(right)), 4) if right else None,
+                "worst": round(min(right), 4) if right else None,
+                "labels": round(float(np.mean([run.share_of_labels for run in runs])), 4),
+                "tasks": round(float(np.mean([run.share_of_tasks for run in runs])), 4),
+                "seconds": round(time.perf_counter() - began, 1),
+            }
+            found[f"{name} {part}"] = row
+            print(part, name, row, flush=True)
+        rows = [found[f"{name} {part}"] for name in STOPPED]
+        kept = sum(row["accuracy"] is not None and row["accuracy"] >= 0.93 for row in rows)
+        share = np.mean([row["labels"] for row in rows])
+        print(part, f"kept .93 on {kept} of 10, labels on average {share:.3f}", flush=True)
+    return found
+
+
+def fit_stop_prior() -> dict[str, Any]:
+    found = {}
+    for name in STOPPED:
+        data = cw.datasets.load(name)
+        labels, code = read_replay(data.labels, data.truth)
+        model = make_empty_model(labels, growth=0)
+        order = np.random.default_rng(0).permutation(labels.n_labels)
+        model.add_codes(*(column[order].astype(np.int64) for column in (labels.task, labels.worker, labels.label)))
+        found[name] = tuple(round(value, 2) for value in fit_calibration(model, code))
+        print(name, found[name], flush=True)
+    return found
+
+
 def main() -> None:
     part = sys.argv[1] if len(sys.argv) > 1 else ""
     parts = {"online": stream_all, "speed": measure_speed, "policies": buy_all, "stopping": stop_all}
+    parts |= {"estimate": stop_by_estimate, "stop-prior": fit_stop_prior}
     if part not in parts:
         raise SystemExit(__doc__)
     write(parts[part](*map(int, sys.argv[2:3])), part)

@@ -2,6 +2,7 @@
 
     python benchmarks/campaign_load.py --database sqlite --rate 550
     python benchmarks/campaign_load.py --database postgresql --rate 850
+    python benchmarks/campaign_load.py --policy joint --rule estimate --tasks 3000 --per-task 20
 
 The server is a process of its own, as `crowdwise serve` starts it; the load generator is this one: connections that
 are kept open, one for each worker, and plain HTTP/1.1 written by hand, so that it costs little beside the server. Each
@@ -35,8 +36,10 @@ TOKEN = "load-test-token-load-test-token"  # noqa: S105
 CLASSES = ("cat", "dog", "bird")
 
 
-def write_project(folder: Path, n_tasks: int, per_task: int, lease_seconds: float = 600) -> Path:
-    """A project of short texts."""
+def write_project(
+    folder: Path, n_tasks: int, per_task: int, lease_seconds: float = 600, policy: str = "", rule: str = "cap"
+) -> Path:
+    """A project of short texts; one task in twenty is gold."""
     rows = [f"t{number},This is the text of task {number}." for number in range(n_tasks)]
     (folder / "tasks.csv").write_text("task,text\n" + "\n".join(rows) + "\n")
     path = folder / "project.toml"
@@ -44,7 +47,11 @@ def write_project(folder: Path, n_tasks: int, per_task: int, lease_seconds: floa
         'title = "Load"\n[question]\ntext = "Which animal?"\n'
         f'classes = {json.dumps(CLASSES)}\n[tasks]\nfile = "tasks.csv"\n'
         f"[answers]\nper_task = {per_task}\nper_minute = 100000\nlease_seconds = {lease_seconds}\n"
+        + (f'policy = "{policy}"\n' if policy else "")
+        + (f'[gold]\nfile = "gold.csv"\n[stop]\nrule = "{rule}"\n' if rule != "cap" else "")
     )
+    known = [f"t{number},{CLASSES[0]}" for number in range(0, n_tasks, 20)]
+    (folder / "gold.csv").write_text("task,label\n" + "\n".join(known) + "\n")
     return path
 
 
@@ -190,6 +197,8 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=0, help="by default enough for 1,500 answers a second")
     parser.add_argument("--per-task", type=int, default=5)
     parser.add_argument("--rate", type=float, default=550, help="answers a second of all workers; 0 for all they can")
+    parser.add_argument("--policy", default="", help="of the project, by which the next task is chosen")
+    parser.add_argument("--rule", default="cap", help="stop rule of the project")
     parser.add_argument("--port", type=int, default=8765)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
@@ -197,7 +206,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as stack:
         folder = Path(place)
         database = stack.enter_context(postgresql(folder)) if given.database == "postgresql" else ""
-        server = start_server(write_project(folder, n_tasks, given.per_task), given.port, database)
+        server = start_server(
+            write_project(folder, n_tasks, given.per_task, policy=given.policy, rule=given.rule), given.port, database
+        )
         try:
             tokens = make_links(given.port, given.workers)
             others = round(os.getloadavg()[0], 1)
@@ -211,7 +222,8 @@ def main() -> None:
     waits = 1e3 * np.array(found["next"])
     per_second = np.bincount((np.array(found["time"]) - min(found["time"])).astype(int))[1:-1]
     result = {
-        "database": given.database, "workers": given.workers, "seconds": round(took, 1), "tasks": n_tasks,
+        "database": given.database, "policy": given.policy, "rule": given.rule,
+        "workers": given.workers, "seconds": round(took, 1), "tasks": n_tasks,
         "answers": len(found["acknowledged"]), "answers_per_second": round(len(found["acknowledged"]) / took, 1),
         "server_cpu_ms_per_answer": round(1e3 * used / max(len(found["acknowledged"]), 1), 3),
         "slowest_second": int(per_second.min()) if per_second.size else None,

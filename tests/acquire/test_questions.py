@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from crowdwise.acquire import TASK_POLICIES, WORKER_POLICIES, OnlineModel, choose_task, next_questions
+from crowdwise.acquire.pair_worth import score_pairs
 from crowdwise.acquire.worker_policies import EpsilonGreedy, WorkersSoFar
 from crowdwise.labels.errors import InputError
 from crowdwise.simulate import simulate
@@ -151,3 +152,78 @@ class Scores:
 
     def score(self, first, *_):
         return [self.given] * len(first) if isinstance(self.given, float | str) else self.given
+
+
+# ---- task and worker together -----------------------------------------------------------------------
+
+
+LIMITS = {"cap": 3, "capacity": {0: 2, 1: 0}, "gold_share": 0.3, "workers": [0, 1, 2, 3], "costs": {2: 0.5}}
+
+
+def test_a_joint_batch_keeps_to_what_is_allowed(model):
+    found = next_questions(model, 25, policy="joint", budget=12.0, **LIMITS)
+    pairs = [(each.task, each.worker) for each in found]
+    assert len(set(pairs)) == len(pairs) > 10
+    assert not any(model.has_answered(*pair) for pair in pairs)
+    assert sum(each.cost for each in found) <= 12
+    asked = Counter(each.worker for each in found)
+    assert asked[1] == 0
+    assert asked[0] <= 2
+    for task, number in Counter(each.task for each in found if not each.gold).items():
+        assert model.labels_per_task[model.tasks.find(task)] + number <= 3
+    assert any(each.gold for each in found)
+    assert {each.task for each in found if each.gold} <= set(range(4))
+    assert found == next_questions(model, 25, policy="joint", budget=12.0, **LIMITS)
+    assert next(each for each in found if not each.gold).task == "empty"  # no label yet
+
+
+def test_a_joint_batch_is_the_best_pairs_one_after_the_other(model):
+    costs = np.array([1.0, 2, 1, 1, 0.5, 1])
+    found = next_questions(model, 12, policy="joint", costs=dict(enumerate(costs.tolist())), cap=4)
+    task, worker = (each.ravel() for each in np.meshgrid(np.arange(31), np.arange(6), indexing="ij"))
+    worth = score_pairs(model, task, worker).reshape(31, 6) / costs
+    number = model.labels_per_task.astype(float)
+    waiting = np.zeros(31)
+    for at, name in enumerate(model.workers.every):
+        worth[[model.tasks.find(each) for each in model.tasks.every if model.has_answered(each, name)], at] = -1
+    worth[model.gold >= 0] = -1
+    for each in found:
+        now = np.where(worth >= 0, worth / (1 + waiting[:, None]), -1)
+        now[number + waiting >= 4] = -1
+        without = (number + waiting == 0) & (now >= 0).any(axis=1)
+        if without.any():
+            now[~without] = -1
+        assert np.isclose(each.worth, now.max())
+        at = model.tasks.find(each.task), model.workers.find(each.worker)
+        assert np.isclose(now[at], now.max())
+        waiting[at[0]] += 1
+        worth[at] = -1
+
+
+def test_joint_asks_those_whom_the_others_confirm():
+    crowd = simulate("spammers", n_tasks=100, n_workers=12, n_classes=3, labels_per_task=5, share=0.5, random_state=1)
+    honest = [kind != "spammer" for kind in crowd.kinds]
+    found = next_questions(crowd.labels, 30, policy="joint")
+    assert np.mean([honest[each.worker] for each in found]) > 0.9
+    model = OnlineModel().partial_fit(crowd.labels)
+    chosen = choose_task(model, 0, policy="joint")
+    at = np.array([task for task in range(100) if not model.has_answered(task, 0)])
+    assert np.isclose(chosen.worth, score_pairs(model, at, np.zeros(at.size, np.int64)).max())
+    assert choose_task(model, "someone new", policy="joint") is not None
+
+
+def test_joint_takes_no_worker_policy_and_needs_classes(model):
+    with pytest.raises(InputError, match="'joint' chooses the worker too: leave worker_policy out"):
+        next_questions(model, policy="joint", worker_policy="best")
+    with pytest.raises(InputError, match="'error-reduction', 'joint'"):
+        next_questions(model, policy="together")
+    empty = OnlineModel()
+    empty.add_task("t")
+    empty.add_worker("w")
+    with pytest.raises(InputError, match="no classes yet"):
+        next_questions(empty, policy="joint")
+    fresh = OnlineModel(["x", "y"])
+    fresh.add_task("t")
+    fresh.add_worker("w")
+    assert [(each.task, each.worker) for each in next_questions(fresh, policy="joint")] == [("t", "w")]
+    assert next_questions(fresh, policy="joint", costs=3.0, budget=2.0) == []

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crowdwise.acquire import OnlineModel, StopRule, plan, replay, replay_stopping
+from crowdwise.acquire import OnlineModel, StopEstimate, StopRule, plan, replay, replay_stopping
+from crowdwise.acquire.stop_estimate import (
+    DELTAS,
+    SEEN,
+    TaskPosteriors,
+    Trials,
+    find_chances,
+    find_trials,
+    weigh_calibrations,
+)
 from crowdwise.acquire.stopping import find_first_passages
 from crowdwise.labels import CrowdLabels
 from crowdwise.labels.errors import InputError
@@ -152,3 +161,99 @@ def test_a_stop_rule_takes_gold_as_fit_does_and_bad_input_is_one_error(honest, t
     ):
         with pytest.raises(InputError, match=words):
             call()
+
+
+# ---- the estimate -----------------------------------------------------------------------------------
+
+
+def test_an_estimate_stops_with_less_gold_than_a_promise_and_is_near_the_truth(honest):
+    truth = dict(enumerate(honest.truth.tolist()))
+    run = replay_stopping(honest.labels, truth, StopEstimate(), checks=0)
+    assert replay_stopping(honest.labels, truth, StopRule(), checks=0).share_of_tasks == 0
+    assert run.share_of_tasks > 0.5
+    assert not run.promised
+    assert run.accuracy >= 0.93
+    assert run.share_of_labels < 0.75
+    assert "this is no promise" in run.words
+
+
+def test_an_estimate_says_that_a_misled_crowd_cannot_be_stopped(honest):
+    run = replay_stopping(mislead(honest), dict(enumerate(honest.truth.tolist())), StopEstimate(), gold=0.2, checks=0)
+    assert (run.share_of_tasks, run.share_of_labels) == (0, 1)
+    assert run.words.startswith("No task is stopped: the surest task is right with an estimated chance of 0.")
+
+
+def test_the_estimated_share_is_the_mean_chance_of_the_stopped_tasks(honest):
+    model = OnlineModel().partial_fit(honest.labels)
+    gold = dict(enumerate(honest.truth[:60].tolist()))
+    rule = StopEstimate(0.9, min_labels=3).calibrate(model, gold)
+    stopped = rule.stopped(model)
+    assert 0.9 <= rule.estimate < 1
+    assert 0 < rule.spread < 0.1
+    assert not stopped[:60].any()
+    assert (model.labels_per_task[stopped] >= 3).all()
+    right = model.posteriors.argmax(axis=1)[stopped] == honest.truth[stopped]
+    assert abs(right.mean() - rule.estimate) < 3 * rule.spread
+    assert rule.should_stop(model, int(np.flatnonzero(stopped)[0]))
+    # a higher target stops fewer; wrong gold stops none
+    assert StopEstimate(0.98, min_labels=3).calibrate(model, gold).stopped(model).sum() < stopped.sum()
+    wrong = {task: 1 - label for task, label in gold.items()}
+    assert not StopEstimate(0.9).calibrate(model, wrong).can_stop
+
+
+def test_the_calibration_finds_what_trials_were_drawn_from():
+    rng = np.random.default_rng(0)
+    logit = rng.uniform(0, 6, 4000)
+    right = (rng.random(4000) < 1 / (1 + np.exp(0.5 - 0.5 * logit))).astype(float)
+    shares = weigh_calibrations([Trials(logit, right, np.ones(4000))], tuple(SEEN.values()))
+    assert abs((shares.sum(axis=1) * DELTAS).sum() + 0.5) < 0.2
+    at = np.array([1.0, 5.0])
+    assert np.allclose(find_chances(shares, at), 1 / (1 + np.exp(0.5 - 0.5 * at)), atol=0.02)
+    nothing = weigh_calibrations([], tuple(SEEN.values()))
+    assert find_chances(nothing, np.array([np.log(99)]))[0] < 0.95  # crowds alone do not vouch for a posterior of .99
+
+
+def test_trials_are_where_a_task_becomes_surer_than_before():
+    first = np.array([0.9, 0.6, 0.8, 0.95, 0.9])[None, :, None]
+    trials = find_trials(np.concatenate([first, 1 - first], axis=2), np.array([5]), np.array([[1.0, 0.0]]), 2)
+    assert np.allclose(trials.logit, np.log([0.6 / 0.4, 0.8 / 0.2, 0.95 / 0.05]))
+    assert np.allclose(trials.weight, 1 / 3)
+    assert trials.right.tolist() == [1, 1, 1]
+
+
+def test_every_label_weighs_by_the_other_answers_of_its_worker(honest):
+    model = OnlineModel().partial_fit(honest.labels)
+    task, evidence = model.evidence_of_every_label()
+    for each in (3, 77):
+        assert np.allclose(evidence[task == each], model.evidence_of_labels(each))
+
+
+def test_first_labels_are_those_that_came_first_or_of_the_most_skilled(honest):
+    model = OnlineModel().partial_fit(honest.labels)
+    posteriors = TaskPosteriors(model)
+    at = np.array([5, 2])
+    came = posteriors.with_first_labels(at)
+    last = posteriors.n_labels[at] - 1
+    assert np.allclose(came[[0, 1], last], posteriors.with_all_labels[at])
+    key = np.arange(model.n_labels, dtype=float)
+    turned = posteriors.with_first_labels(at, key)  # the last label first
+    assert np.allclose(turned[[0, 1], last], came[[0, 1], last])
+    assert not np.allclose(turned[:, 0], came[:, 0])
+
+
+def test_bad_estimates_are_one_error(honest):
+    model = OnlineModel().partial_fit(honest.labels)
+    for call, words in (
+        (lambda: StopEstimate(target=1.0), "target is 1.0"),
+        (lambda: StopEstimate(cap=0), "cap is 0"),
+        (lambda: StopEstimate(seen=[(0, 1)]), "at least four crowds"),
+        (lambda: StopEstimate(seen=[(0, 0)] * 4), "α of seen is 0"),
+        (lambda: StopEstimate(seen=[(0, 1)] * 4), "differ"),
+        (lambda: StopEstimate().calibrate(honest.labels, {}), "must be a crowdwise.acquire.OnlineModel"),
+        (lambda: StopEstimate().stopped(None), "model is None"),
+    ):
+        with pytest.raises(InputError, match=words):
+            call()
+    rule = StopEstimate(cap=9).calibrate(model, {0: 1})
+    assert "1 gold tasks have 2 labels" in rule.describe()
+    assert rule.stopped(model)[1:].all()  # by the cap

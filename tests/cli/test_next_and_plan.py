@@ -40,6 +40,16 @@ def test_next_spends_the_budget(files, capsys, tmp_path):
     assert [each["worker"] for each in found] == ["w3", "w3"]
 
 
+def test_next_chooses_task_and_worker_together(files, capsys):
+    words = ["next", str(files / "labels.csv"), "--policy", "joint", "--budget", "6", "--json"]
+    assert main(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found) == 6
+    assert len({(each["task"], each["worker"]) for each in found}) == 6
+    assert main([*words, "--worker-policy", "best"]) == 2
+    assert "leave worker_policy out" in capsys.readouterr().err
+
+
 def test_plan_shows_a_curve(files, capsys):
     assert main(["plan", str(files / "labels.csv"), "--gold", str(files / "gold.csv"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

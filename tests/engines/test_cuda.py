@@ -121,7 +121,7 @@ def test_m_step_stays_on_the_device(devices: int) -> None:
 @pytest.mark.parametrize("slug", ["dawid-skene", "one-coin", "mean-field", "ebcc"])
 def test_methods_on_the_device(devices: int, slug: str) -> None:
     """Fits agree with the processor's to rounding, and twice on the device to the bit."""
-    labels = simulate_crowd(n_tasks=16, n_workers=6, n_classes=3, labels_per_task=4, random_state=3).labels
+    labels = simulate_crowd(n_tasks=9, n_workers=6, n_classes=3, labels_per_task=4, random_state=3).labels
     options = {"max_iter": 2, "tol": 0} | ({"n_subtypes": 2, "n_restarts": 1} if slug == "ebcc" else {})
     fits = [method(slug).load()(engine=engine, **options).fit(labels) for engine in ("numpy", "cuda", "cuda")]
     np.testing.assert_allclose(fits[1].posterior_, fits[0].posterior_, atol=1e-9)

@@ -175,3 +175,15 @@ def test_reliability_of_judges_with_few_patterns_of_votes() -> None:
     )
     found = fit_panel(panel)
     assert found.calibration_error < 0.05
+
+
+def test_a_notebook_shows_the_judges_and_the_sentences_with_inert_names() -> None:
+    _, votes, people = simulate_panel()
+    votes["judge"] = [name.replace("judge 0", "<script>\u202e") for name in votes["judge"]]
+    found = cw.judges.evaluate_panel(votes, people)
+    html = found._repr_html_()
+    assert "<script" not in html
+    assert "\u202e" not in html
+    assert "<td>&lt;script&gt;\\u202e</td>" in html
+    assert html.count("<tr>") == 1 + len(found.judges)
+    assert html.count("<li>") == len(found.sentences())

@@ -138,3 +138,38 @@ def test_numba_that_does_not_fit(tmp_path: Path) -> None:
     assert ran.stderr.count("Loops cannot be compiled here (ImportError: Numba needs NumPy 2.3 or less.)") == 1
     refused = ran.stderr.splitlines()[-1]
     assert "InputError: The engine 'numba' cannot run here (ImportError: Numba needs NumPy 2.3 or less.)." in refused
+
+
+COMPILE_TOGETHER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import one_loop
+print("ready", flush=True)
+sys.stdin.readline()
+assert one_loop.double(21) == 42
+print(sum(one_loop.double.stats.cache_hits.values()))
+"""
+
+
+def test_processes_that_start_together_compile_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    (tmp_path / "one_loop.py").write_text(LOOP)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen([sys.executable, "-c", COMPILE_TOGETHER, str(tmp_path)], **pipes) for _ in range(2)]
+    assert [each.stdout.readline() for each in both] == ["ready\n"] * 2
+    for each in both:
+        each.stdin.write("\n")
+        each.stdin.flush()
+    assert sorted(each.communicate()[0] for each in both) == ["0\n", "1\n"]
+
+
+def test_a_process_that_never_ends_is_not_waited_for(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_compiler, "LONGEST_WAIT", 0.05)
+    kept_file(module).unlink()
+    again = load(module)
+    other = loop_compiler._Turn(again.double._cache._turn.path)
+    assert other.wait()
+    assert again.double(21) == 42
+    assert not was_read(again.double)
+    other.end()
+    assert kept_file(module).exists()

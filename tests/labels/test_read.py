@@ -388,7 +388,7 @@ def tables(draw: st.DrawFn) -> dict[str, list[str]]:
 
 
 @pytest.mark.filterwarnings("ignore::crowdwise.labels.errors.InputWarning")  # names that hardly differ are among them
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(tables())
 def test_hostile_names_survive_every_format_and_kind(
     tmp_path_factory: pytest.TempPathFactory, table: dict[str, list[str]]

@@ -8,6 +8,7 @@ from .replay_stops import StopReplay as StopReplay
 from .replay_stops import replay_stopping as replay_stopping
 from .replay_stream import Replay as Replay
 from .replay_stream import replay as replay
+from .stop_estimate import StopEstimate as StopEstimate
 from .stopping import StopRule as StopRule
 from .task_policies import TASK_POLICIES as TASK_POLICIES
 from .worker_policies import WORKER_POLICIES as WORKER_POLICIES

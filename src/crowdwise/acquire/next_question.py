@@ -2,7 +2,8 @@
 
 Never the same pair twice; at most `cap` labels of a task, and at most `capacity` questions of a worker, those on their
 way included; gold questions mixed in. In a batch the worth of a task is divided by one more than the questions that are
-on their way to it, so that not all go to one task.
+on their way to it, so that not all go to one task. The policy "joint" chooses task and worker together
+(`joint_questions`), and for one worker who is there the task of most worth by the same measure.
 """
 
 from __future__ import annotations
@@ -14,10 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.acquire.task_policies import make_task_policy
+from crowdwise.acquire.joint_questions import Limits, choose_pairs
+from crowdwise.acquire.pair_worth import JOINT, PairWorth
+from crowdwise.acquire.task_policies import TASK_POLICIES, make_policy
 from crowdwise.acquire.worker_policies import WorkersSoFar, make_worker_policy
 from crowdwise.fitting.online_model import OnlineModel, check_online_model
-from crowdwise.fitting.parameter_checks import as_numbers, check_count, check_number, check_random_state
+from crowdwise.fitting.parameter_checks import (
+    as_numbers,
+    check_choice,
+    check_count,
+    check_number,
+    check_random_state,
+)
 from crowdwise.labels.errors import InputError, listing, quote
 
 if TYPE_CHECKING:
@@ -119,11 +128,27 @@ def choose_task(
         waiting[model.tasks.find_all(pending or {}, "pending")] = list((pending or {}).values())
         rng = rng if rng is not None else np.random.default_rng(0)
         place = model.workers.get(worker)
-        found = _choose(model, place, make_task_policy(policy), allowed, waiting, cap or UNLIMITED, gold_share, rng)
+        scorer = _make_scorer(policy, model)
+        found = _choose(model, place, scorer, allowed, waiting, cap or UNLIMITED, gold_share, rng)
     if found is None:
         return None
     task, worth, gold = found
     return Question(model.tasks.every[task], worker, worth, 1.0, gold)
+
+
+def _make_scorer(policy: str | TaskPolicy, model: OnlineModel) -> TaskPolicy | PairWorth:
+    """A task policy by its name, "joint" among them, or one of the user's own."""
+    if isinstance(policy, str):
+        check_choice("policy", policy, (*TASK_POLICIES, JOINT))
+        if policy == JOINT:
+            _refuse_no_classes(model)
+            return PairWorth(model)
+    return make_policy("policy", policy, TASK_POLICIES)
+
+
+def _refuse_no_classes(model: OnlineModel) -> None:
+    if not len(model.classes):
+        raise InputError("The model has no classes yet. Declare them, as in OnlineModel(classes), or add labels.")
 
 
 def _find_allowed(tasks: Iterable[Any] | None, model: OnlineModel) -> BoolArray:
@@ -137,7 +162,7 @@ def _find_allowed(tasks: Iterable[Any] | None, model: OnlineModel) -> BoolArray:
 def _choose(
     model: OnlineModel,
     place: int | None,
-    policy: TaskPolicy,
+    policy: TaskPolicy | PairWorth,
     allowed: BoolArray,
     waiting: IntArray,
     cap: int,
@@ -146,8 +171,7 @@ def _choose(
     asked: Iterable[int] = (),
 ) -> tuple[int, float, bool] | None:
     """Position of a task, its worth and whether it is gold; `asked` are tasks on their way to this worker."""
-    if not len(model.classes):
-        raise InputError("The model has no classes yet. Declare them, as in OnlineModel(classes), or add labels.")
+    _refuse_no_classes(model)
     free = allowed.copy()
     if place is not None:
         free[model.answered_by(place)] = False
@@ -160,8 +184,11 @@ def _choose(
     at = np.flatnonzero(free & ~known & (number < cap))
     if not at.size:
         return None
-    confusion = model.confusion_of_new_worker if place is None else model.confusion(model.workers.every[place])
-    worth = _as_scores("policy", policy.score(model.posteriors_at(at), number[at], confusion), at.size)
+    if isinstance(policy, PairWorth):
+        worth = policy.score(model.posteriors_at(at), place)
+    else:
+        confusion = model.confusion_of_new_worker if place is None else model.confusion(model.workers.every[place])
+        worth = _as_scores("policy", policy.score(model.posteriors_at(at), number[at], confusion), at.size)
     positive = worth > 0
     worth = np.where(positive, worth / (1 + waiting[at]), worth)
     best = np.flatnonzero(worth >= worth.max() - TIE)
@@ -174,7 +201,7 @@ def next_questions(
     n: int = 20,
     *,
     policy: str | TaskPolicy = "information-gain",
-    worker_policy: str | WorkerPolicy = "epsilon-greedy",
+    worker_policy: str | WorkerPolicy | None = None,
     costs: Mapping[Any, float] | float = 1.0,
     workers: Iterable[Any] | None = None,
     capacity: Mapping[Any, int] | int | None = None,
@@ -193,7 +220,8 @@ def next_questions(
     n
         Most questions.
     policy, worker_policy
-        Names (`TASK_POLICIES`, `WORKER_POLICIES`), or objects with a method `score`.
+        Names (`TASK_POLICIES`, `WORKER_POLICIES`), or objects with a method `score`. Workers are chosen by
+        "epsilon-greedy" by default. The policy "joint" chooses task and worker together, and takes no `worker_policy`.
     costs
         What an answer of each worker costs, above 0: one number, or a mapping; workers not in it cost 1.
     workers
@@ -220,11 +248,11 @@ def next_questions(
     if budget is not None:
         check_number("budget", budget, low=0, above=True)
     model = as_online_model(labels)
-    rng, task_policy, chooser = (
-        np.random.default_rng(random_state),
-        make_task_policy(policy),
-        make_worker_policy(worker_policy),
-    )
+    rng = np.random.default_rng(random_state)
+    joint = isinstance(policy, str) and policy == JOINT
+    if joint and worker_policy is not None:
+        raise InputError(f"The policy {JOINT!r} chooses the worker too: leave worker_policy out.")
+    chooser = make_worker_policy("epsilon-greedy" if worker_policy is None else worker_policy)
     with model.lock:
         who = np.arange(len(model.workers)) if workers is None else model.workers.find_all(workers, "workers")
         if not who.size:
@@ -232,10 +260,17 @@ def next_questions(
         price = read_costs(costs, model)[who]
         room = _read_capacity(capacity, model)[who]
         allowed = _find_allowed(tasks, model)
+        left = math.inf if budget is None else float(budget)
+        scorer = _make_scorer(policy, model)
+        if joint:
+            limits = Limits(who, price, room, allowed, cap or UNLIMITED, left, gold_share)
+            return [
+                Question(model.tasks.every[task], model.workers.every[who[at]], worth, float(price[at]), gold)
+                for task, at, worth, gold in choose_pairs(model, n, limits, rng)
+            ]
         waiting = np.zeros(len(model.tasks), np.int64)
         asked: dict[int, list[int]] = {}
         found: list[Question] = []
-        left = math.inf if budget is None else float(budget)
         counts, answers = model.skill_counts[who], model.labels_per_worker[who]
         while len(found) < n:
             able = np.flatnonzero((room > 0) & (price <= left + TIE))
@@ -249,7 +284,7 @@ def next_questions(
             at = int(able[best[rng.integers(best.size)]])
             place = int(who[at])
             chosen = _choose(
-                model, place, task_policy, allowed, waiting, cap or UNLIMITED, gold_share, rng, asked.get(place, ())
+                model, place, scorer, allowed, waiting, cap or UNLIMITED, gold_share, rng, asked.get(place, ())
             )
             if chosen is None:
                 room[at] = 0  # nothing is left to ask them

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from crowdwise.fitting.online_model import OnlineModel
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["SKILLS", "estimate_matrices", "estimate_skills", "score_pairs"]
+__all__ = ["JOINT", "SKILLS", "PairWorth", "estimate_matrices", "estimate_skills", "score_pairs"]
 
+JOINT = "joint"  # the policy that chooses by this worth
 SKILLS = np.linspace(0.02, 0.98, 25)
 ROW_COUNTS = 5.0  # see above
 TEMPER = 0.5
@@ -72,11 +73,38 @@ def estimate_matrices(model: OnlineModel) -> FloatArray:
     return found
 
 
+class PairWorth:
+    """Worth of pairs of a model as it is now; the workers' matrices are estimated once."""
+
+    def __init__(self, model: OnlineModel) -> None:
+        self._matrices = estimate_matrices(model)
+        self._new_worker = model.confusion_of_new_worker
+
+    def score(self, posterior: FloatArray, worker: int | None) -> FloatArray:
+        """Mutual information of answer and truth in nats, (P,), of tasks with these posteriors and one worker.
+
+        None is someone new.
+        """
+        matrix = self._new_worker if worker is None else self._matrices[worker]
+        tempered = _temper(posterior)
+        gain: FloatArray = np.maximum(entropy(tempered @ matrix) - tempered @ entropy(matrix), 0)
+        return gain
+
+    def score_pairs(self, posterior: FloatArray, worker: IntArray) -> FloatArray:
+        """The same of tasks with a worker each."""
+        tempered = _temper(posterior)
+        noise = np.einsum("pk,pk->p", tempered, entropy(self._matrices)[worker])
+        answer = np.einsum("pk,pkl->pl", tempered, self._matrices[worker])
+        gain: FloatArray = np.maximum(entropy(answer) - noise, 0)
+        return gain
+
+
 def score_pairs(model: OnlineModel, task: IntArray, worker: IntArray) -> FloatArray:
     """Mutual information of answer and truth in nats, (P,), of pairs by position."""
-    matrix, posterior = estimate_matrices(model), model.posteriors_at(task) ** TEMPER
-    posterior /= posterior.sum(axis=1, keepdims=True)
-    noise = np.einsum("pk,pk->p", posterior, entropy(matrix)[worker])
-    answer = np.einsum("pk,pkl->pl", posterior, matrix[worker])
-    gain: FloatArray = np.maximum(entropy(answer) - noise, 0)
-    return gain
+    return PairWorth(model).score_pairs(model.posteriors_at(task), worker)
+
+
+def _temper(posterior: FloatArray) -> FloatArray:
+    tempered = posterior**TEMPER
+    found: FloatArray = tempered / tempered.sum(axis=1, keepdims=True)
+    return found

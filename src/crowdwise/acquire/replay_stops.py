@@ -1,22 +1,29 @@
-"""A real set of labels played as a stream with a stop rule: what was promised, what it cost, and what was right.
+"""A real set of labels played as a stream with a stop rule: what it says, what it cost, and what was right.
 
 Some tasks, drawn at random, are gold: their truth is told to the rule, not to the model, and they get all their labels
 first, so that the rule can be calibrated early. The others come in rounds, one label for each open task, in random
-order. A share of the tasks that could be stopped is labelled on, as a check. The rule is calibrated after each round; a
-task is open again when the rule no longer stops it.
+order; with `StopEstimate(skilled_first=True)` that of the worker of highest estimated skill. A share of the tasks that
+could be stopped is labelled on, as a check. The rule is calibrated after each round; a task is open again when the rule
+no longer stops it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.acquire.pair_worth import SKILLS, estimate_skills
 from crowdwise.acquire.replay_stream import make_empty_model, read_replay
+from crowdwise.acquire.stop_estimate import StopEstimate
 from crowdwise.acquire.stopping import StopRule
 from crowdwise.fitting.parameter_checks import check_number, check_random_state
 from crowdwise.labels.errors import InputError, quote
+
+if TYPE_CHECKING:
+    from crowdwise.labels.crowd_labels import CrowdLabels
+    from crowdwise.labels.types import IntArray
 
 __all__ = ["StopReplay", "replay_stopping"]
 
@@ -28,13 +35,13 @@ class StopReplay:
     Attributes
     ----------
     promised
-        Whether the rule promised anything at the end.
+        Whether the rule promised anything at the end; a `StopEstimate` never does.
     accuracy
         Share of the stopped tasks that are right; not a number where none was stopped.
     share_of_labels, share_of_tasks
         Labels bought, gold and checks included, of all that there are; tasks stopped, of those that are not gold.
     words
-        The promise.
+        What the rule says: a promise, an estimate, or why it stops nothing.
     """
 
     promised: bool
@@ -47,7 +54,7 @@ class StopReplay:
 def replay_stopping(
     labels: Any,
     truth: Any,
-    rule: StopRule | None = None,
+    rule: StopRule | StopEstimate | None = None,
     *,
     gold: float = 0.05,
     checks: float = 0.05,
@@ -70,8 +77,8 @@ def replay_stopping(
     check_random_state(random_state)
     given, code = read_replay(labels, truth)
     rule = StopRule() if rule is None else rule
-    if not isinstance(rule, StopRule):
-        raise InputError(f"rule is {quote(rule)}; it must be a StopRule.")
+    if not isinstance(rule, StopRule | StopEstimate):
+        raise InputError(f"rule is {quote(rule)}; it must be a StopRule or a StopEstimate.")
     rng = np.random.default_rng(random_state)
     model = make_empty_model(given, family=family)
     known = np.flatnonzero(code >= 0)
@@ -82,26 +89,34 @@ def replay_stopping(
     is_gold = np.isin(np.arange(given.n_tasks), told)
     is_check = ~is_gold & (rng.random(given.n_tasks) < checks)
     shuffled = rng.permutation(given.n_labels)
-    order = shuffled[np.argsort(given.task[shuffled], kind="stable")]
-    bought = np.where(is_gold, given.labels_per_task, 0)
-    edges = shuffled[is_gold[given.task[shuffled]]]
-    model.add_codes(*(column[edges].astype(np.int64) for column in (given.task, given.worker, given.label)))
+    gold_labels = is_gold[given.task[shuffled]]
+    model.add_codes(*_take(given, shuffled[gold_labels]))
+    left = shuffled[~gold_labels]
     while True:
         needs = ~rule.stopped(model) | is_check
-        open_tasks = np.flatnonzero(needs & (bought < given.labels_per_task))
-        if not open_tasks.size:
+        can_be_asked = left[needs[given.task[left]]]
+        if not can_be_asked.size:
             break
-        edges = order[given.task_ptr[open_tasks] + bought[open_tasks]]
-        model.add_codes(*(column[edges].astype(np.int64) for column in (given.task, given.worker, given.label)))
-        bought[open_tasks] += 1
+        if isinstance(rule, StopEstimate) and rule.skilled_first:
+            skill = (estimate_skills(model) @ SKILLS)[given.worker[can_be_asked]]
+            can_be_asked = can_be_asked[np.argsort(-skill, kind="stable")]
+        edges = can_be_asked[np.unique(given.task[can_be_asked], return_index=True)[1]]
+        model.add_codes(*_take(given, edges))
+        left = left[~np.isin(left, edges)]
         rule.calibrate(model, gold_answers, [names[task] for task in np.flatnonzero(is_check)])
     stopped = rule.stopped(model)
     scored = stopped & (code >= 0)
     right = model.posteriors.argmax(axis=1)[scored] == code[scored]
     return StopReplay(
-        rule.can_promise,
+        isinstance(rule, StopRule) and rule.can_promise,
         float(right.mean()) if right.size else float("nan"),
-        float(bought.sum() / given.n_labels),
+        float(1 - left.size / given.n_labels),
         float(stopped[~is_gold].sum() / max((~is_gold).sum(), 1)),
-        rule.promise(),
+        rule.describe(),
     )
+
+
+def _take(labels: CrowdLabels, edges: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Task, worker and class of some of the labels."""
+    task, worker, label = (column[edges].astype(np.int64) for column in (labels.task, labels.worker, labels.label))
+    return task, worker, label

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.acquire.pair_worth import score_pairs
+from crowdwise.acquire.pair_worth import JOINT, score_pairs
 from crowdwise.acquire.task_policies import make_task_policy
 from crowdwise.acquire.worker_policies import WorkersSoFar, make_worker_policy
 from crowdwise.fitting.online_model import OnlineModel
@@ -37,10 +37,9 @@ if TYPE_CHECKING:
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["JOINT", "RANDOM", "Replay", "buy_labels", "make_empty_model", "read_replay", "replay"]
+__all__ = ["RANDOM", "Replay", "buy_labels", "make_empty_model", "read_replay", "replay"]
 
 RANDOM = "random"  # labels bought in random order
-JOINT = "joint"  # task and worker chosen together
 PASSES, NEAR = 60, 1e-3  # of a fit
 BAND = (5.0, 95.0)  # per cent of the seeds
 

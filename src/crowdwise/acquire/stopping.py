@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from crowdwise.fitting.online_model import OnlineModel
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["StopRule", "find_first_passages"]
+__all__ = ["StopRule", "find_first_passages", "find_known_answers"]
 
 THRESHOLDS = np.array([0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999, 0.99999, 0.999999])
 SEEN = (6.5, 0.8)  # see above
@@ -77,6 +77,20 @@ def find_first_passages(
             if there.size:
                 passed[g, t] = later[there[0]].argmax()
     return passed, final
+
+
+def find_known_answers(model: OnlineModel, gold: Any) -> tuple[IntArray, IntArray]:
+    """Positions of gold tasks, in order, and their true classes; refuses gold that the model was told."""
+    known = read_truth(gold) if not isinstance(gold, Mapping) or gold else Truth(pa.array([]), pa.array([]))
+    names = zip(known.tasks.to_pylist(), known.labels.to_pylist(), strict=True)
+    truth_at = {model.tasks.find(task): model.classes.find(truth) for task, truth in names}
+    at = np.array(sorted(truth_at), np.int64)
+    if (model.gold[at] >= 0).any():
+        raise InputError(
+            "The model was told gold that is to calibrate the stop rule, and knows those tasks better than others. "
+            "Give gold to calibrate alone, not to set_gold or partial_fit."
+        )
+    return at, np.array([truth_at[task] for task in at.tolist()], np.int64)
 
 
 @dataclass
@@ -147,22 +161,12 @@ class StopRule:
             must have been drawn at random among such tasks.
         """
         check_online_model("model", model)
-        known = read_truth(gold) if not isinstance(gold, Mapping) or gold else Truth(pa.array([]), pa.array([]))
         with model.lock:
-            return self._calibrate(model, known, checks)
+            self._gold, truth = find_known_answers(model, gold)
+            looked = np.setdiff1d(model.tasks.find_all(checks, "checks"), self._gold)
+            return self._calibrate(model, truth, looked)
 
-    def _calibrate(self, model: OnlineModel, known: Truth, checks: Iterable[Any]) -> Self:
-        names = zip(known.tasks.to_pylist(), known.labels.to_pylist(), strict=True)
-        truth_at = {model.tasks.find(task): model.classes.find(truth) for task, truth in names}
-        at = np.array(sorted(truth_at), np.int64)
-        if (model.gold[at] >= 0).any():
-            raise InputError(
-                "The model was told gold that is to calibrate the stop rule, and knows those tasks better than others. "
-                "Give gold to calibrate alone, not to set_gold or partial_fit."
-            )
-        looked = np.array(sorted({*model.tasks.find_all(checks, "checks").tolist()} - truth_at.keys()), np.int64)
-        self._gold = at
-        truth = np.array([truth_at[task] for task in at.tolist()], np.int64)
+    def _calibrate(self, model: OnlineModel, truth: IntArray, looked: IntArray) -> Self:
         passed, final = find_first_passages(model, self._gold, min_labels=self.min_labels)
         check_passed, check_final = find_first_passages(model, looked, min_labels=self.min_labels)
         rng = np.random.default_rng(0)  # the same known answers give the same threshold
@@ -188,6 +192,15 @@ class StopRule:
             return self
         self._chance, self._words = best[0], self._explain(self._gold.size, best)
         return self
+
+    @property
+    def can_stop(self) -> bool:
+        """The same as `can_promise`, under the name that all rules have."""
+        return self.can_promise
+
+    def describe(self) -> str:
+        """The same as `promise`, under the name that all rules have."""
+        return self.promise()
 
     @property
     def can_promise(self) -> bool:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from crowdwise.campaign.running_campaign import Campaign
 
-__all__ = ["LiveConsensus", "Snapshot", "Verdict", "fit_online", "read_known"]
+__all__ = ["LONGEST", "SHARE", "LiveConsensus", "Snapshot", "Verdict", "fit_online", "read_known"]
 
 LEVEL = 0.9  # of credible intervals
 ROW = 10  # answers for each class that a worker's confusion matrix needs; a rule of thumb, not tuned
@@ -61,6 +61,7 @@ class Snapshot:
     scores: list[dict[str, Any]] = field(default_factory=list)
     history: tuple[float, ...] = ()
     note: str = ""
+    model: OnlineModel | None = field(default=None, repr=False, compare=False)  # of classes, once there are answers
 
     @property
     def mean_confidence(self) -> float | None:
@@ -179,7 +180,7 @@ def _fit_classes(campaign: Campaign, columns: pa.Table, table: pa.Table, begun: 
     low, high = (betaincinv(right, wrong, share) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
     found = {"worker": list(map(str, model.workers.every)), "skill": model.skills, "skill_low": low, "skill_high": high}
     workers = _add_skill(begun.workers, pa.table(found), "skill")
-    return Snapshot(begun.changed, begun.n_answers, tasks, workers, [], begun.history)
+    return Snapshot(begun.changed, begun.n_answers, tasks, workers, [], begun.history, model=model)
 
 
 def fit_online(labels: pa.Table, classes: Sequence[str], gold: dict[str, Any] | None) -> OnlineModel:

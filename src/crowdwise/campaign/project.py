@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from crowdwise.acquire.pair_worth import JOINT
+from crowdwise.acquire.task_policies import TASK_POLICIES
 from crowdwise.labels.errors import InputError, listing, quote
 
 __all__ = ["KINDS", "Example", "Project", "Question", "StopRule", "read_project"]
@@ -22,7 +24,10 @@ __all__ = ["KINDS", "Example", "Project", "Question", "StopRule", "read_project"
 KINDS = ("classes", "comparison", "values", "multi-label")
 OUTCOMES = ("left", "right", "tie")
 LINKS = ("personal", "open")
-RULES = ("cap", "confidence", "promise")
+RULES = ("cap", "confidence", "promise", "estimate")
+BY_GOLD = ("promise", "estimate")
+POLICIES = (*TASK_POLICIES, JOINT)
+PLAIN_POLICIES = ("round-robin", "uniform")  # need no consensus
 SECTIONS = ("question", "instructions", "tasks", "answers", "gold", "workers", "stop", "budget", "server")
 MOST_CLASSES = 200
 MOST_TEXT = 100_000  # letters of instructions; a page that is longer is not read
@@ -90,11 +95,14 @@ class StopRule:
     """When a task needs no more answers."""
 
     # "cap": when it has all its answers. "confidence": when the live consensus is this sure of it. "promise": when
-    # tasks as sure as it are right often enough, as gold shows (`crowdwise.acquire`).
+    # tasks as sure as it are right often enough, as gold shows (`crowdwise.acquire`). "estimate": when they are by a
+    # calibrated estimate.
     rule: str = "cap"
-    # Confidence, or the promised share that is right.
+    # Confidence, or the share that is right, as promised or estimated.
     target: float = 0.95
     at_least: int = 2  # answers that a task has before it may be stopped
+    delta: float = 0.1  # chance that the share is lower than promised
+    checks: float = 0.0  # share of the tasks that are asked to the end all the same
 
 
 @dataclass(frozen=True)
@@ -107,6 +115,8 @@ class Project:
         Answers that a task has at most, each of another worker.
     per_worker
         Answers that a worker gives at most; 0 for no limit.
+    policy
+        Which task is asked next: a task policy of `crowdwise.acquire`, or "joint".
     lease_seconds
         How long a task is held for a worker who has it before them.
     gold, gold_share
@@ -125,6 +135,7 @@ class Project:
     examples: tuple[Example, ...] = ()
     per_task: int = 3
     per_worker: int = 0
+    policy: str = "round-robin"
     lease_seconds: float = 600.0
     gold: Path | None = None
     gold_share: float = 0.05
@@ -243,6 +254,7 @@ def read_project(path: str | Path) -> Project:
     tasks = sections["tasks"].file("file")
     if tasks is None:
         raise InputError(f'{path} names no tasks. Write [tasks] and under it file = "tasks.csv".')
+    stop = _read_stop(sections["stop"])
     project = Project(
         path=path.resolve(),
         title=title,
@@ -253,6 +265,7 @@ def read_project(path: str | Path) -> Project:
         examples=_read_examples(sections["instructions"]),
         per_task=sections["answers"].count("per_task", 3, 1, 1_000),
         per_worker=sections["answers"].count("per_worker", 0),
+        policy=sections["answers"].choice("policy", "round-robin" if stop.rule == "cap" else "uncertainty", POLICIES),
         lease_seconds=sections["answers"].number("lease_seconds", 600, 1, 1e6),
         answers_per_minute=sections["answers"].count("per_minute", 240, 1),
         gold=gold.file("file"),
@@ -260,7 +273,7 @@ def read_project(path: str | Path) -> Project:
         links=workers.choice("links", "personal", LINKS),
         completion_code=workers.text("completion_code", ""),
         completion_url=_check_address(workers, "completion_url"),
-        stop=_read_stop(sections["stop"]),
+        stop=stop,
         budget=budget.count("answers", 0),
         price=budget.number("price", 0, 0),
         currency=budget.text("currency", "", most=8),
@@ -305,7 +318,11 @@ def _read_examples(section: Section) -> tuple[Example, ...]:
 
 def _read_stop(section: Section) -> StopRule:
     return StopRule(
-        section.choice("rule", "cap", RULES), section.number("target", 0.95, 0.5, 1), section.count("at_least", 2, 1)
+        section.choice("rule", "cap", RULES),
+        section.number("target", 0.95, 0.5, 1),
+        section.count("at_least", 2, 1),
+        section.number("delta", 0.1, 0.001, 0.5),
+        section.number("checks", 0, 0, 0.5),
     )
 
 
@@ -323,8 +340,19 @@ def _check_together(project: Project) -> None:
             f"{project.path}: the stop rule {project.stop.rule} is for questions of kind classes; of kind "
             f'{project.question.kind} use rule = "cap".'
         )
-    if project.stop.rule == "promise" and project.gold is None:
-        raise InputError(f"{project.path}: the stop rule promise learns from gold. Name a file under [gold].")
+    if project.stop.rule in BY_GOLD and project.gold is None:
+        raise InputError(
+            f"{project.path}: the stop rule {project.stop.rule} learns from gold. Name a file under [gold]."
+        )
+    if project.stop.rule in BY_GOLD and project.stop.target == 1:
+        raise InputError(
+            f"{project.path}: target of [stop] is 1. No gold can vouch for that; it must be below 1, such as 0.95."
+        )
+    if project.policy not in PLAIN_POLICIES and project.question.kind != "classes":
+        raise InputError(
+            f"{project.path}: the policy {project.policy} of [answers] is for questions of kind classes; of kind "
+            f"{project.question.kind} use one of {', '.join(PLAIN_POLICIES)}."
+        )
     for address in project.webhooks:
         if not re.match(r"^https?://[^\s/]", address):
             raise InputError(f"{project.path}: webhooks of [server] holds {quote(address)}, which is no web address.")

@@ -84,7 +84,7 @@ class Campaign:
         self.worker_numbers: dict[str, int] = {}
         self.changed = 0  # grows whenever an answer came, so that watchers know
         self._refreshed = 0.0
-        self.queue = TaskQueue(project.per_task, project.gold_share)
+        self.queue = TaskQueue(project.per_task, project.gold_share, fewest_first=project.policy != "uniform")
         make = Leases if store.is_sqlite else BatchLeases
         self.leases = make(
             is_sqlite=store.is_sqlite,

@@ -2,8 +2,9 @@
 
 The database decides whether a task may be given out; this queue only says which to try first, so that it may be wrong
 (another server took the place) without harm. Tasks lie in ranks, and the lowest rank is asked first. By default a rank
-is the number of places taken, so that the task with the fewest answers comes first; a policy may set others. Within a
-rank chance decides, so that any two workers come to share tasks: without that nobody could be compared with anybody.
+is the number of places taken, so that the task with the fewest answers comes first; a policy may set others, and choose
+some tasks for single workers. Within a rank chance decides, so that any two workers come to share tasks: without that
+nobody could be compared with anybody.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ __all__ = ["TaskQueue"]
 
 BEHIND = 1_000  # more than any rank
 PROPOSED = 4  # tasks of a rank that are tried before the next rank
+RECENT = 200  # workers who asked last, for whom tasks are chosen
 
 
 class Level:
@@ -65,13 +67,20 @@ class TaskQueue:
         Answers that a task has at most.
     gold_share
         Share of the questions that are gold, as long as the worker has some left.
+    fewest_first
+        Whether tasks with the fewest places taken come first, where no ranks are set; otherwise any.
     """
 
-    def __init__(self, cap: int, gold_share: float = 0.0, *, random_state: int | None = None) -> None:
-        self.cap, self.gold_share = cap, gold_share
+    def __init__(
+        self, cap: int, gold_share: float = 0.0, *, fewest_first: bool = True, random_state: int | None = None
+    ) -> None:
+        self.cap, self.gold_share, self.fewest_first = cap, gold_share, fewest_first
         self.taken: dict[int, int] = {}  # places that are leased or answered, of open tasks
         self.seen: defaultdict[int, set[int]] = defaultdict(set)  # tasks that a worker has had
         self.answered: defaultdict[int, int] = defaultdict(int)  # answers that a worker has given
+        self.recent: dict[int, None] = {}  # workers who asked lately, the last one last
+        self._choices: dict[int, list[tuple[int, int]]] = {}
+        self._choices_after = 0
         self._gold: set[int] = set()
         self._ranks: dict[int, tuple[int, int]] | None = None
         self._levels: defaultdict[int, Level] = defaultdict(Level)
@@ -113,6 +122,27 @@ class TaskQueue:
         for task in self.taken:
             self._move(task)
 
+    def set_choices(self, choices: Mapping[int, Iterable[int]], *, after: int = 0) -> None:
+        """Tasks for single workers, the first to be asked first; they come after all tasks of a rank below `after`.
+
+        A task that has a place taken since is left out: until choices are made anew nobody knows what it is worth.
+        """
+        self._choices = {
+            worker: [(task, self.taken[task]) for task in tasks if task in self.taken]
+            for worker, tasks in choices.items()
+        }
+        self._choices_after = after
+
+    def _find_choices(self, worker: int, barred: set[int]) -> list[int]:
+        chosen = self._choices.get(worker, ())
+        return [task for task, taken in chosen if task not in barred and self.taken.get(task) == taken < self.cap]
+
+    def _note_recent(self, worker: int) -> None:
+        self.recent.pop(worker, None)
+        self.recent[worker] = None
+        if len(self.recent) > RECENT:
+            del self.recent[next(iter(self.recent))]
+
     def _remove(self, task: int) -> None:
         if task in self._gold:
             self._gold_level.remove(task)
@@ -136,7 +166,7 @@ class TaskQueue:
 
     def _rank(self, task: int) -> int:
         if self._ranks is None or task not in self._ranks:
-            return self.taken[task]
+            return self.taken[task] if self.fewest_first else 0
         rank, taken = self._ranks[task]
         return rank + BEHIND * max(self.taken[task] - taken, 0)
 
@@ -146,7 +176,12 @@ class TaskQueue:
         barred = seen.union(skip) if skip else seen
         if self._gold_level.tasks and self._dice.random() < self.gold_share:
             yield from self._gold_level.draw(barred, self._dice, 1)
+        self._note_recent(worker)
+        chosen: list[int] | None = None
         for level in sorted(self._levels):
+            if chosen is None and level >= self._choices_after:
+                chosen = self._find_choices(worker, barred)
+                yield from chosen[:PROPOSED]
             yield from self._levels[level].draw(barred, self._dice, PROPOSED)
 
     @property

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OnlineModel", "check_online_model"]
 
+BLOCK = 4_000_000  # numbers of workers' tables held at a time
+
 
 class OnlineModel(OnlineState):
     """Consensus and workers, learnt from labels as they come.
@@ -221,6 +223,21 @@ class OnlineModel(OnlineState):
         return found
 
     @hold_lock
+    def evidence_of_every_label(self) -> tuple[IntArray, FloatArray]:
+        """Task of every label, (E,), in the order they came, and its evidence, (E, K), as of `evidence_of_labels`."""
+        arrays, last = self._arrays, self.n_labels
+        found = np.empty((last, len(self.classes)))
+        step = max(BLOCK // max(len(self.classes), 1) ** 2, 1)
+        for first in range(0, last, step):
+            part = slice(first, min(first + step, last))
+            worker, label, task = arrays.edge_worker[part], arrays.edge_label[part], arrays.edge_task[part]
+            one = np.arange(label.size)
+            others = arrays.counts[worker]
+            others[one, label] = np.maximum(others[one, label] - arrays.posterior[task], 0.0)
+            found[part] = log_tables(others, self._rule)[one, label]
+        return arrays.edge_task[:last].copy(), found
+
+    @hold_lock
     def support_of_labels(self) -> tuple[IntArray, IntArray, FloatArray]:
         """Worker and label of every answer, (E,) each, and the chance that it is right by the task's other labels."""
         arrays, last = self._arrays, self.n_labels
@@ -228,6 +245,15 @@ class OnlineModel(OnlineState):
         log_posterior = np.log(np.maximum(arrays.posterior[arrays.edge_task[:last]], LEAST))
         found: FloatArray = softmax(log_posterior - arrays.log_table[worker, label])[np.arange(last), label]
         return worker, label, found
+
+    @hold_lock
+    def to_codes(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Task, worker and class of every label as positions, (E,) each, in the order they came."""
+        arrays, last = self._arrays, self.n_labels
+        task, worker, label = (
+            codes[:last].astype(np.int64) for codes in (arrays.edge_task, arrays.edge_worker, arrays.edge_label)
+        )
+        return task, worker, label
 
     @hold_lock
     def to_labels(self) -> CrowdLabels:

@@ -138,6 +138,12 @@ class PanelEvaluation:
         """The sentences."""
         return "\n".join(self.sentences())
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the table of judges and the sentences."""
+        from crowdwise.judges.judge_table import show_in_notebook
+
+        return show_in_notebook(self)
+
 
 def evaluate_panel(
     votes: Any,

@@ -5,7 +5,8 @@ middle of a fit, and runs machine code whose bytes have changed. Here a file tha
 replaced, and where nothing can be written, loops are compiled in every process, with a note.
 
 Each compiled version of a loop is a file of its own, named after its types and begun with a digest of what follows and
-of all that it depends on; there is no index that two processes could write at once.
+of all that it depends on; there is no index that two processes could write at once. Processes that start together take
+turns: one compiles a loop, the others wait and read what it has kept.
 """
 
 from __future__ import annotations
@@ -14,11 +15,17 @@ import functools
 import hashlib
 import os
 import pickle
+import time
 import warnings
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+try:
+    import fcntl
+except ImportError:  # Windows: every process compiles for itself
+    fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +34,7 @@ __all__ = ["check_compiler", "njit"]
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 DIGEST = hashlib.sha256().digest_size
+LONGEST_WAIT, PAUSE = 60.0, 0.01  # seconds for another process to compile a loop, which takes it ten at most
 
 
 def njit(*, cache: bool = False, **options: Any) -> Callable[[Function], Function]:
@@ -52,18 +60,70 @@ class _Cache(FunctionCache):
         super().__init__(function)
         found = self._impl
         self._cache_file = _Files(self._cache_path, found.filename_base, found.locator.get_source_stamp())
+        self._turn = _Turn(os.path.join(self._cache_path, f"{found.filename_base}.lock"))  # noqa: PTH118
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        try:
-            return super().load_overload(sig, target_context)
-        except Exception:  # whatever a damaged file leads to: it is compiled anew and replaced
-            return None
+        found = self._read(sig, target_context)
+        if found is None and self._turn.wait():
+            found = self._read(sig, target_context)  # another process may have kept it meanwhile
+            if found is not None:
+                self._turn.end()
+        return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
             super().save_overload(sig, data)
         except Exception as error:  # the code is compiled, and can run
             _warn_not_kept(f"{self._cache_path}: {getattr(error, 'strerror', None) or error}")
+        finally:
+            self._turn.end()
+
+    def _read(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # whatever a damaged file leads to: it is compiled anew and replaced
+            return None
+
+
+class _Turn:
+    """One process at a time compiles a function: it holds the lock of a file, which ends with the process.
+
+    Where the file cannot be locked, or another process takes too long, this one goes on without. Loops call only loops
+    above them, so that no two processes wait for each other.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.file: int | None = None
+
+    def wait(self) -> bool:
+        """Wait until no other process compiles the function; whether the turn was taken."""
+        if fcntl is None or self.file is not None:  # held already by a version of the function that needs another
+            return False
+        try:
+            os.makedirs(os.path.dirname(self.path), exist_ok=True)  # noqa: PTH103, PTH120
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW, 0o600)
+        except OSError:
+            return False
+        deadline = time.monotonic() + LONGEST_WAIT
+        while time.monotonic() < deadline:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(PAUSE)
+            except OSError:  # a file system without locks
+                break
+            else:
+                self.file = file
+                return True
+        os.close(file)
+        return False
+
+    def end(self) -> None:
+        """Let others have their turn."""
+        if self.file is not None:
+            os.close(self.file)
+            self.file = None
 
 
 class _Files(IndexDataCacheFile):

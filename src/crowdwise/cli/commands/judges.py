@@ -18,13 +18,11 @@ from crowdwise.labels.errors import InputError, InputWarning
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from crowdwise.judges.agreement_with_people import Estimate
     from crowdwise.judges.panel_evaluation import PanelEvaluation
 
 __all__ = ["judges"]
 
 EPILOG = "Example:\n\n  crowdwise judges votes.csv --human humans.csv --out judges.html --fail-under 0.9"
-MOST_JUDGES = 40  # that are listed in the terminal
 
 
 def judges(
@@ -179,24 +177,9 @@ def _print_page(found: PanelEvaluation, out: str | None, next_to: str | None) ->
 
 
 def _print_judges(console: Console, found: PanelEvaluation) -> None:
-    with_people, repeated = found.humans is not None, any(judge.n_repeated for judge in found.judges)
-    rows: list[list[str | Text]] = []
-    order = sorted(found.judges, key=lambda each: -(each.accuracy.value if each.accuracy.n else 0.0))
-    for judge in order[:MOST_JUDGES]:
-        test = judge.replaces
-        row: list[str | Text] = [display_name(judge.name, 28)]
-        if with_people and test is not None:
-            rates = (test.winning_rate, test.advantage)
-            row += [_range(judge.accuracy), *("–" if test.skipped else f"{rate:.2f}" for rate in rates)]
-        row += [f"{judge.n_answers:,}", f"{judge.unparseable:,}"]
-        if repeated:
-            row.append(f"{judge.consistency:.1%}" if judge.n_repeated else "–")
-        rows.append(row)
-    columns = [("judge", "left")]
-    columns += [("agrees with people", "right"), ("ω", "right"), ("ρ", "right")] if with_people else []
-    columns += [("votes", "right"), ("unparsed", "right"), *([("consistent", "right")] if repeated else [])]
-    console.print(console_tables.make_table(*columns, rows=rows, indent=0))
+    from crowdwise.judges.judge_table import tabulate_judges
 
-
-def _range(estimate: Estimate) -> str:
-    return f"{estimate.value:.1%} ({100 * estimate.low:.0f}–{100 * estimate.high:.0f})" if estimate.n else "–"
+    columns, judges = tabulate_judges(found)
+    rows: list[list[str | Text]] = [[display_name(name, 28), *cells] for name, *cells in judges]
+    shown = [(name, "right" if place else "left") for place, name in enumerate(columns)]
+    console.print(console_tables.make_table(*shown, rows=rows, indent=0))

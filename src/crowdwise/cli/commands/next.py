@@ -27,11 +27,16 @@ def next(  # noqa: A001 - commands are called as their files
     *,
     budget: Annotated[float, make_option("Most that the questions may cost together; an answer costs 1.")] = 20.0,
     policy: Annotated[
-        str, make_option("Which task: uniform, round-robin, uncertainty, margin, information-gain, error-reduction.")
+        str,
+        make_option(
+            "Which task: uniform, round-robin, uncertainty, margin, information-gain, error-reduction; or joint: task "
+            "and worker together."
+        ),
     ] = "information-gain",
     worker_policy: Annotated[
-        str, make_option("Whom: uniform, best, epsilon-greedy, thompson, bandit.")
-    ] = "epsilon-greedy",
+        str | None,
+        make_option("Whom: uniform, best, epsilon-greedy (if left out), thompson, bandit; not with joint.", "NAME"),
+    ] = None,
     costs: Annotated[str | None, make_option("Table of what an answer costs (worker, cost).", "FILE")] = None,
     workers: Annotated[str | None, make_option("Who is available; all, if left out.", "A,B,C")] = None,
     capacity: Annotated[int | None, make_option("Most questions of one worker.", "N")] = None,
