@@ -79,7 +79,9 @@ def test_sorting_by_task_is_stable(n_tasks: int, size: int, seed: int) -> None:
     offsets = group_offsets(task, n_tasks)
     order = np.argsort(task, kind="stable")
     assert group_by(task, offsets).tolist() == order.tolist()
-    for result, column in zip(sort_by_task(task, worker, label, offsets), (task, worker, label), strict=True):
+    *found, ends = sort_by_task(task, worker, label, n_tasks)
+    assert ends.tolist() == offsets.tolist()
+    for result, column in zip(found, (task, worker, label), strict=True):
         assert result.tolist() == column[order].tolist()
 
 

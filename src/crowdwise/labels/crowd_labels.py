@@ -200,13 +200,9 @@ class CrowdLabels(HeldOutSplit):
     ) -> CrowdLabels:
         if not is_one_of(on_duplicate, ("error", "first", "last", "all")):
             raise InputError(f"on_duplicate is {quote(on_duplicate)}; it must be 'error', 'first', 'last' or 'all'.")
-        task = task.astype(np.int32, copy=False)
-        worker = worker.astype(np.int32, copy=False)
-        label = label.astype(smallest_int(len(classes)), copy=False)
-        offsets = group_offsets(task, len(tasks))
         given = task
-        if task.size and np.any(task[1:] < task[:-1]):
-            task, worker, label = sort_by_task(task, worker, label, offsets)
+        label = label.astype(smallest_int(len(classes)), copy=False)
+        task, worker, label, offsets = sort_by_task(task, worker, label, len(tasks))
         if on_duplicate != "all":
             later, earlier = find_repeated_edges(offsets, worker, len(workers))
             if later.size:

@@ -24,7 +24,7 @@ from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.integer_codes import smallest_int
 from crowdwise.labels.numeric_values import refuse_numeric_values
-from crowdwise.labels.sorting import codes_by_first_appearance
+from crowdwise.labels.sorting import codes_by_first_appearance, look_up
 from crowdwise.labels.source_location import Place, format_count
 from crowdwise.labels.string_encoder import Interner
 from crowdwise.labels.table_output import restore_names
@@ -144,7 +144,7 @@ def labels_from_encoded(
     """
     place = place or Place()
     mapping, names = settle_classes(label, classes, place)
-    codes = mapping.astype(smallest_int(len(names)))[label.codes]
+    codes = look_up(mapping.astype(smallest_int(len(names))), label.codes)
     labels = CrowdLabels._sorted(
         task.codes, worker.codes, codes, task.names, worker.names, names, on_duplicate, kind, place
     )
