@@ -125,6 +125,29 @@ def test_a_pair_of_named_items_is_a_comparison(tmp_path: Path) -> None:
     ]
 
 
+def test_whoever_answers_a_question_and_marks_nothing_answers_about_spans(tmp_path: Path) -> None:
+    """Also where others chose several, so that the answers to the question are moved."""
+
+    def say(kind: str, name: str, **value: Any) -> dict[str, Any]:
+        return {"from_name": name, "to_name": "text", "type": kind, "value": value}
+
+    span = say("labels", "names", start=0, end=4, labels=["PERSON"])
+    results = [
+        [say("choices", "topic", choices=["a"])],
+        [say("choices", "topic", choices=["a", "b"]), span],
+        [say("choices", "topic", choices=["b"])],
+        [],
+    ]
+    made = [
+        {"id": task, "data": {}, "annotations": [{"completed_by": f"w{n}", "result": r} for n, r in enumerate(results)]}
+        for task in range(2)
+    ]
+    answers = read_export(written(made, tmp_path), question="names").answers
+    found = {(row["task"], row["worker"], row["start"]) for row in answers.to_pylist()}
+    assert found == {(task, f"w{n}", 0 if n == 1 else None) for task in range(2) for n in range(4)}
+    assert answers.num_rows == 8
+
+
 def test_nothing_marked_is_an_answer_about_boxes(tmp_path: Path) -> None:
     made = copy.deepcopy(tasks()[:2])
     box = VALUES[-1]

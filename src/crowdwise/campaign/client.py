@@ -206,6 +206,19 @@ class Client:
         """A table of the campaign, as the manager's page exports it."""
         return self._send("GET", f"/api/export/{table}.{form}").content
 
+    def export_for(self, tool: str, content: str = "answers") -> bytes:
+        """The answers or the consensus as a file of a labelling tool.
+
+        Parameters
+        ----------
+        tool
+            "label-studio" (JSON), "doccano" (zip; consensus: JSON lines), "prodigy" (JSON lines) or "hugging-face"
+            (Parquet).
+        content
+            "answers", with the consensus as predictions where the tool's file has a place for it, or "consensus".
+        """
+        return self._send("GET", f"/api/export/{tool}/{content}").content
+
 
 def _read_detail(reply: httpx.Response) -> str:
     try:

@@ -15,6 +15,7 @@ from crowdwise.campaign.exports import FORMATS, export_table, write_table
 from crowdwise.campaign.images import import_images, store_image
 from crowdwise.campaign.manager_actions import ManagerActions
 from crowdwise.campaign.task_files import make_tasks
+from crowdwise.campaign.tool_exports import CONTENT_TYPES, Content, Tool, export_for_tool
 from crowdwise.campaign.worker_api import ERRORS
 from crowdwise.labels.errors import InputError
 
@@ -176,6 +177,16 @@ def export(
     service.campaign.store.log_action(manager, "export", f"{table}.{form}")
     headers = {"content-disposition": f'attachment; filename="{table}.{form}"'}
     return Response(content, media_type=FORMATS[form], headers=headers)
+
+
+@router.get("/export/{tool}/{content}", response_class=Response)
+def export_for(request: Request, manager: Manager, tool: Tool, content: Content) -> Response:
+    """The answers or the consensus as a file of a labelling tool, which `crowdwise.read_export` reads as well."""
+    service = get_service(request)
+    written, suffix = export_for_tool(service, tool, content)
+    service.campaign.store.log_action(manager, "export", f"{content} for {tool}")
+    headers = {"content-disposition": f'attachment; filename="{tool}-{content}.{suffix}"'}
+    return Response(written, media_type=CONTENT_TYPES[suffix], headers=headers)
 
 
 @router.get("/actions")

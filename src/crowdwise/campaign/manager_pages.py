@@ -28,6 +28,7 @@ from crowdwise.campaign.api_models import NewWorker
 from crowdwise.campaign.manager_actions import ManagerActions
 from crowdwise.campaign.page_templates import render
 from crowdwise.campaign.security import hash_token, verify_password
+from crowdwise.campaign.tool_exports import list_tools
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ def collect_overview(service: Service, session: str, base: str) -> dict[str, Any
         "policy": service.project.policy,
         "findings": service.findings(),
         "forecast": service.forecast(),
+        "tools": list_tools(service.project.question.kind),
         "n_gold": sum(task.has_gold for task in list(contents.values())),
         "open_link": f"{service.project.public_url or base.rstrip('/')}/study"
         if service.project.links == "open"

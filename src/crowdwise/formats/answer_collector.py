@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.formats.answer_columns import GrowingTable, as_array
+from crowdwise.formats.answer_columns import GrowingTable, as_array, as_text, first_rows
 from crowdwise.labels.attributes import MOST_VALUES
 from crowdwise.labels.errors import InputError, listing, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 __all__ = ["KIND_COLUMNS", "AnswerCollector", "QuestionAnswers"]
 
@@ -60,6 +61,7 @@ class QuestionAnswers:
         self.predictions = GrowingTable("task", "worker", *columns, "score")
         self.n_answers = 0
         self.n_anchored = 0
+        self._unmarked = array("q")  # where runs of rows of answers without a mark begin and end
 
     def add(
         self,
@@ -92,6 +94,23 @@ class QuestionAnswers:
         """Take what a model predicted."""
         for row in rows or (self._nothing(),):
             self.predictions.add(task, model, *row, score)
+
+    def note_unmarked(self) -> None:
+        """Take note that the answer added last is of a worker who marked nothing in the task."""
+        row = len(self.answers) - 1
+        if self._unmarked and self._unmarked[-1] == row:
+            self._unmarked[-1] += 1
+        else:
+            self._unmarked.extend((row, row + 1))
+
+    def list_unmarked(self) -> Iterator[tuple[Any, Any]]:
+        """Task and worker of the answers that were noted as without a mark."""
+        if not self._unmarked:
+            return
+        table = self.answers.to_table().select(["task", "worker"])
+        for begin, end in zip(self._unmarked[::2], self._unmarked[1::2], strict=True):
+            rows = table.slice(begin, end - begin)
+            yield from zip(*(column.to_pylist() for column in rows.columns), strict=True)
 
     def take_single(self, single: QuestionAnswers) -> None:
         """Take the answers to the same question that hold one label each: a list of one, or a number."""
@@ -130,8 +149,6 @@ class AnswerCollector:
     ----------
     skipped, drafts
         Tasks and workers of answers that are none.
-    unmarked
-        Tasks and workers of answers without a span, box or outline; they count where these are asked for.
     left_out
         Anything else that is in the file and was not read, and how often.
     notes
@@ -142,7 +159,7 @@ class AnswerCollector:
         self.questions: dict[tuple[str, str], QuestionAnswers] = {}
         self.skipped = GrowingTable("task", "worker")
         self.drafts = GrowingTable("task", "worker")
-        self.unmarked = GrowingTable("task", "worker")
+        self._unmarked = GrowingTable("task", "worker")
         self._once = GrowingTable("task", "record")
         self.left_out: Counter[str] = Counter()
         self.notes: list[str] = []
@@ -152,6 +169,16 @@ class AnswerCollector:
     def add_task(self, name: Any, record: int) -> None:
         """Take note of a task that stands once in the file, with the number of its record."""
         self._once.add(name, record)
+
+    def add_unmarked(self, task: Any, worker: Any, answered: QuestionAnswers | None = None) -> None:
+        """Take an answer without a span, box or outline; it counts where these are asked for.
+
+        If it answers another question, in the row that was `answered` last, nothing is held twice.
+        """
+        if answered is None:
+            self._unmarked.add(task, worker)
+        else:
+            answered.note_unmarked()
 
     def question(self, name: str, kind: str, **details: Any) -> QuestionAnswers:
         """The answers to a question, begun where it was not met before."""
@@ -169,24 +196,30 @@ class AnswerCollector:
         whole numbers are values as well. Answers in which nothing was marked count for the questions about spans, boxes
         and outlines.
         """
+        self._refuse_repeated_tasks(origin)
+        self._count_unmarked()
         for name, kind in list(self.questions):
             single = self.questions.get((name, "labels"))
             if single is not None and (kind == "multi-label" or (kind == "values" and single.are_numbers())):
                 self.questions[name, kind].take_single(self.questions.pop((name, "labels")))
-        self._refuse_repeated_tasks(origin)
+
+    def _count_unmarked(self) -> None:
         marked = [each for each in self.questions.values() if each.kind in MARKED]
-        if marked and len(self.unmarked):
-            rows = self.unmarked.to_table()
-            for task, worker in zip(rows["task"].to_pylist(), rows["worker"].to_pylist(), strict=True):
-                for each in marked:
-                    each.add(task, worker)
+        if not marked:
+            return
+        rows = self._unmarked.to_table()
+        alone = zip(rows["task"].to_pylist(), rows["worker"].to_pylist(), strict=True)
+        for task, worker in chain(alone, *(each.list_unmarked() for each in self.questions.values())):
+            for each in marked:
+                each.add(task, worker)
 
     def _refuse_repeated_tasks(self, origin: str) -> None:
-        met = self._once.to_table()
-        counts = pc.value_counts(met["task"].combine_chunks()) if met.num_rows else None
-        if counts is None or len(counts) == met.num_rows:
+        met, self._once = self._once.to_table(), GrowingTable("task", "record")
+        first = first_rows(met["task"])
+        if len(first) == met.num_rows:
             return
-        repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values").to_pylist()
+        again = np.delete(np.arange(met.num_rows), first)
+        repeated = pc.unique(met["task"].take(pa.array(again))).to_pylist()
         records = met.filter(pc.equal(met["task"], repeated[0]))["record"].to_pylist()
         raise InputError(
             f"{origin} holds task {listing(repeated)} more than once (records {listing(records)}). Give one export of "
@@ -198,27 +231,27 @@ class _ShownTexts:
     """What tasks show, as text; none at all where that is too much to hold."""
 
     def __init__(self) -> None:
-        self.texts: dict[Any, str] | None = {}
+        self.texts: GrowingTable | None = GrowingTable("task", "text")
+        self.known: set[Any] = set()
         self.size = 0
 
     def add(self, task: Any, fields: Mapping[str, Any]) -> None:
         """Take what a task shows: its field `text`, or the longest text of its fields."""
-        if self.texts is None or task in self.texts:
+        if self.texts is None or task in self.known:
             return
         texts = [value for value in fields.values() if isinstance(value, str)]
         given = fields.get("text")
         shown = given if isinstance(given, str) else max(texts, key=len, default="")
         if shown:
-            self.texts[task] = shown[:LONGEST_TEXT]
-            self.size += len(self.texts[task])
+            self.known.add(task)
+            self.texts.add(task, as_text(shown[:LONGEST_TEXT]))
+            self.size += min(len(shown), LONGEST_TEXT)
             if self.size > MOST_TEXT:
-                self.texts = None
+                self.texts, self.known = None, set()
 
     def to_table(self) -> pa.Table:
         """A row for each task."""
-        texts = self.texts or {}
-        names, shown = as_array(tuple(texts), "task"), as_array(tuple(texts.values()))
-        return pa.table({"task": names if texts else names.cast(pa.string()), "text": shown.cast(pa.string())})
+        return (self.texts or GrowingTable("task", "text")).to_table()
 
 
 class _Attributes:
@@ -262,7 +295,8 @@ class _Attributes:
             if field != self.role and _is_unicode(field) and 1 < len(self.values[field]) < (known >= 0).sum():
                 values = as_array(tuple(self.values[field]))
                 table = table.append_column(field, values.take(pa.array(known, mask=known < 0)))
-        return table.take(_first_rows(names))
+        first = first_rows(names)
+        return table if len(first) == len(names) else table.take(pa.array(first))
 
 
 def _is_unicode(text: str) -> bool:
@@ -277,10 +311,3 @@ def _makes_groups(value: Any) -> bool:
     if isinstance(value, str):
         return 0 < len(value) <= LONGEST_ATTRIBUTE
     return isinstance(value, bool | int | float)
-
-
-def _first_rows(names: pa.ChunkedArray) -> pa.Array:
-    """Where each name stands first."""
-    encoded = names.combine_chunks().dictionary_encode() if len(names) else None
-    codes = encoded.indices.to_numpy(zero_copy_only=False) if encoded is not None else np.zeros(0, np.int64)
-    return pa.array(np.unique(codes, return_index=True)[1], pa.int64())

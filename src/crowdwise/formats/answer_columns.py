@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from mmap import mmap
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.labels.errors import InputError, quote
 
-__all__ = ["GrowingTable", "as_array", "check_choices", "is_name"]
+if TYPE_CHECKING:
+    from crowdwise.labels.types import IntArray
 
-ROWS = 1 << 14  # that are held as Python objects before they become Arrow arrays
+__all__ = ["GrowingTable", "as_array", "as_text", "check_choices", "first_rows", "is_name"]
+
+ROWS = 1 << 12  # that are held as Python objects, ten times as large, before they become Arrow arrays
 TIME = pa.timestamp("us", "UTC")
+TOGETHER = 4  # arrays that are joined to one
 
 
 class GrowingTable:
@@ -28,7 +34,7 @@ class GrowingTable:
         self.names = names
         self.n_rows = 0
         self._rows: list[tuple[Any, ...]] = []
-        self._chunks: list[list[pa.Array]] = [[] for _ in names]
+        self._columns = [_GrowingColumn() for _ in names]
 
     def add(self, *row: Any) -> None:
         """Add one row: a value for each column."""
@@ -41,16 +47,58 @@ class GrowingTable:
 
     def _pack(self) -> None:
         if self._rows:
-            for name, chunks, values in zip(self.names, self._chunks, zip(*self._rows, strict=True), strict=True):
+            for name, column, values in zip(self.names, self._columns, zip(*self._rows, strict=True), strict=True):
                 array = as_array(values, name)
-                chunks.append(_as_times(array) if name == "time" else array)
+                column.add(_as_times(array) if name == "time" else array)
         self.n_rows += len(self._rows)
         self._rows = []
 
     def to_table(self) -> pa.Table:
         """All rows, as an Arrow table."""
         self._pack()
-        return pa.table({name: _join(chunks) for name, chunks in zip(self.names, self._chunks, strict=True)})
+        return pa.table({name: _join(each.finish()) for name, each in zip(self.names, self._columns, strict=True)})
+
+
+class _GrowingColumn:
+    """Arrays of one column, joined to a few large ones as they come."""
+
+    def __init__(self) -> None:
+        self.small: list[pa.Array] = []
+        self.large: list[pa.Array] = []
+
+    def add(self, array: pa.Array) -> None:
+        """Put an array after those before."""
+        if self.small and self.small[0].type != array.type:
+            self._join()
+        self.small.append(array)
+        if len(self.small) == TOGETHER:
+            self._join()
+
+    def _join(self) -> None:
+        self.large.append(_copy_to_own_pages(pa.concat_arrays(self.small)))
+        self.small = []
+        pa.default_memory_pool().release_unused()  # Arrow's pool would keep ten megabytes for more of the same
+
+    def finish(self) -> list[pa.Array]:
+        """All arrays; others may follow."""
+        return self.large + self.small
+
+
+def _copy_to_own_pages(array: pa.Array) -> pa.Array:
+    """The same array in pages that are asked of the system for it alone, and go back to it with the array.
+
+    Taken from a heap, arrays that stay and objects that go lie between each other, and the gaps are not given back:
+    a third of the memory.
+    """
+    batch = pa.record_batch([array], ["values"])
+    message = batch.serialize()
+    try:
+        pages = mmap(-1, message.size)
+    except OSError:  # a process may not have more pieces
+        return array
+    pages.write(message)
+    copied: pa.Array = pa.ipc.read_record_batch(pa.py_buffer(pages), batch.schema).column(0)
+    return copied
 
 
 def as_array(values: tuple[Any, ...], name: str | None = None) -> pa.Array:
@@ -63,12 +111,13 @@ def as_array(values: tuple[Any, ...], name: str | None = None) -> pa.Array:
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, UnicodeEncodeError):
         there = [value for value in values if value is not None]
         if there and all(isinstance(value, list) for value in there):
-            rows = [None if value is None else [_as_text(each, name) for each in value] for value in values]
+            rows = [None if value is None else [as_text(each, name) for each in value] for value in values]
             return pa.array(rows, pa.list_(pa.string()))
-        return pa.array([None if value is None else _as_text(value, name) for value in values], pa.string())
+        return pa.array([None if value is None else as_text(value, name) for value in values], pa.string())
 
 
-def _as_text(value: Any, name: str | None) -> str:
+def as_text(value: Any, name: str | None = None) -> str:
+    """A value as text; what is no Unicode is refused where the column has a name, and replaced where it has none."""
     try:
         return str(value).encode().decode()
     except UnicodeEncodeError as error:
@@ -78,6 +127,22 @@ def _as_text(value: Any, name: str | None) -> str:
             f"{name!r} of an answer holds text that is not Unicode, half of a surrogate pair: {quote(value)}. Clean it "
             "first."
         ) from error
+
+
+def first_rows(names: pa.ChunkedArray) -> IntArray:
+    """Where each name stands first.
+
+    Sorted, not hashed: Arrow's tables of hashes take several times the memory of the names.
+    """
+    if pc.all(
+        pc.less(names[:-1], names[1:]), skip_nulls=False, min_count=0
+    ).as_py():  # numbered one after the other, as a rule
+        return np.arange(len(names))
+    order = pc.sort_indices(names).to_numpy()  # stable
+    ordered = names.take(pa.array(order))
+    differs = pc.fill_null(pc.not_equal(ordered[1:], ordered[:-1]), True).to_numpy()
+    first: IntArray = np.sort(order[np.append(True, differs)])
+    return first
 
 
 def is_name(value: Any) -> bool:

@@ -16,6 +16,8 @@ are the tasks with the consensus as their label, as doccano imports them.
 
 from __future__ import annotations
 
+import re
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.formats.answer_columns import is_name
@@ -23,14 +25,16 @@ from crowdwise.formats.consensus_answers import least_confidence
 from crowdwise.formats.export_format import Format
 from crowdwise.formats.json_records import format_json
 from crowdwise.labels.columns import candidates
-from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.errors import InputError, listing, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from crowdwise.formats.answer_collector import AnswerCollector
+    from crowdwise.formats.collected_answers import CollectedTask
     from crowdwise.formats.consensus_answers import ConsensusAnswers, ConsensusMark
+    from crowdwise.formats.export import Question
     from crowdwise.formats.export_files import ExportFiles
 
 __all__ = ["FORMAT"]
@@ -39,6 +43,7 @@ SHOWN = ("text", "filename")  # what a task shows
 MARKED = ("label", "entities", "bbox")  # fields with the answer
 SHARED = "all"  # the name of the file in which answers of all members are one
 QUESTION = "label"
+MEMBER = re.compile(r"[\w@+-][\w.@+ -]*")  # names of workers that are names of files, everywhere
 ELSEWHERE = {*MARKED, *SHOWN, "id", "relations", "Comments", "comments", "cats", "segmentation"}
 
 
@@ -137,6 +142,24 @@ def write(files: ExportFiles, consensus: ConsensusAnswers, out: Path) -> None:
             file.write(format_json({**record, **line}) + "\n")
 
 
+def write_answers(tasks: Sequence[CollectedTask], question: Question, out: Path) -> None:  # noqa: ARG001
+    """Write a zip archive with a file for each worker, as doccano exports it."""
+    lines: dict[str, list[str]] = {}
+    for task in tasks:
+        shown = {to: task.shows[name] for name, to in (("text", "text"), ("image", "filename")) if name in task.shows}
+        for each in task.answers:
+            label = each.answer if isinstance(each.answer, list) else [each.answer]
+            lines.setdefault(each.worker, []).append(format_json({"id": task.name, **shown, "label": label}) + "\n")
+    if strange := [worker for worker in lines if not MEMBER.fullmatch(worker) or worker == SHARED]:
+        raise InputError(
+            f"doccano names a file after each worker, which cannot be done for {listing(strange)}. Choose another "
+            "format, or other names."
+        )
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for worker, written in lines.items():
+            archive.writestr(f"{worker}.jsonl", "".join(written))
+
+
 def _format_mark(mark: ConsensusMark, field: str) -> Any:
     if field == "label":
         return [*mark.place, mark.label]
@@ -153,4 +176,6 @@ FORMAT = Format(
     kinds=("labels", "multi-label", "spans", "boxes"),
     writes="a line for each task (JSON lines, for import)",
     is_of_one_worker=True,
+    collects=("labels", "multi-label"),
+    suffixes=("zip", "jsonl"),
 )

@@ -7,11 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from crowdwise.formats.answer_collector import AnswerCollector
+    from crowdwise.formats.collected_answers import CollectedTask
     from crowdwise.formats.consensus_answers import ConsensusAnswers
+    from crowdwise.formats.export import Question
     from crowdwise.formats.export_files import ExportFiles
     from crowdwise.labels.columns import Columns, Named
 
@@ -41,6 +43,10 @@ class Format:
         What `write` writes, in a few words; "" where there is no writer.
     is_of_one_worker
         Whether a file may hold the answers of one worker without saying whose they are.
+    collects
+        Kinds of answers that `write_answers` writes, which were collected elsewhere.
+    suffixes
+        Of the files that `write_answers` and `write` make, where there is a `write_answers`.
     """
 
     slug: str
@@ -49,6 +55,8 @@ class Format:
     kinds: tuple[str, ...]
     writes: str = ""
     is_of_one_worker: bool = False
+    collects: tuple[str, ...] = ()
+    suffixes: tuple[str, str] = ("", "")
 
     def recognises(self, files: ExportFiles) -> bool:
         """Whether these files are its export; looks at the first record or the header line alone, and never raises."""
@@ -62,6 +70,11 @@ class Format:
     def write(self) -> Callable[[ExportFiles, ConsensusAnswers, Path], None] | None:
         """Writes the consensus so that the tool takes it: the export that was read, the consensus, and the file."""
         return getattr(self._module, "write", None) if self.writes else None
+
+    @property
+    def write_answers(self) -> Callable[[Sequence[CollectedTask], Question, Path], None] | None:
+        """Writes answers that were collected elsewhere as the tool exports its own, so that `read` reads them."""
+        return getattr(self._module, "write_answers", None) if self.collects else None
 
     @property
     def find_answers(self) -> Callable[[Columns, Named], tuple[Columns, Named] | None] | None:

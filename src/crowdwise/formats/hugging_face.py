@@ -28,11 +28,13 @@ from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.files import file_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from crowdwise.formats.answer_collector import AnswerCollector
+    from crowdwise.formats.collected_answers import CollectedTask
     from crowdwise.formats.consensus_answers import ConsensusAnswers
+    from crowdwise.formats.export import Question
     from crowdwise.formats.export_files import ExportFile, ExportFiles
 
 __all__ = ["FORMAT"]
@@ -213,6 +215,18 @@ def write(files: ExportFiles, consensus: ConsensusAnswers, out: Path) -> None:
     pq.write_table(written.replace_schema_metadata({FEATURES: about.encode()}), out)
 
 
+def write_answers(tasks: Sequence[CollectedTask], question: Question, out: Path) -> None:  # noqa: ARG001
+    """Write a row for each task: what it shows, a list of annotators and one of their labels."""
+    import pyarrow.parquet as pq
+
+    shown = dict.fromkeys(name for task in tasks for name in task.shows)
+    columns: dict[str, pa.Array] = {"task": pa.array([task.name for task in tasks])}
+    columns |= {name: pa.array([task.shows.get(name) for task in tasks], pa.string()) for name in shown}
+    columns["annotators"] = pa.array([[each.worker for each in task.answers] for task in tasks], pa.list_(pa.string()))
+    columns["labels"] = pa.array([[each.answer for each in task.answers] for task in tasks])
+    pq.write_table(pa.table(columns), out)
+
+
 def _columns_of_tasks(files: ExportFiles, tasks: list[Any]) -> tuple[dict[str, Any], pa.Array]:
     """The columns of the tasks that have a consensus, in the order of the files, and for each its row there."""
     first = files.first_record
@@ -247,4 +261,6 @@ FORMAT = Format(
     files="the folder of save_to_disk, or of Parquet files",
     kinds=TABLE_KINDS,
     writes="Parquet with soft labels",
+    collects=("labels", "multi-label", "values"),
+    suffixes=("parquet", "parquet"),
 )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JsonRecords", "explain_unreadable", "format_json", "parse_json_text"]
 
-BLOCK = 1 << 20  # bytes read at a time
+BLOCK = 1 << 18  # bytes read at a time
 LARGEST_RECORD = 1 << 28  # characters: no record of a labelling tool is as long, and it would have to be held whole
 BLANKS = " \t\r\n"
 NEAR_END = 64  # characters: what is wrong so near the end of the text read so far may only be cut off

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from crowdwise.formats.answer_collector import MARKED
 from crowdwise.formats.answer_columns import is_name
 from crowdwise.formats.export_format import Format
-from crowdwise.formats.label_studio_predictions import write
+from crowdwise.formats.label_studio_predictions import TYPES, write, write_answers
 from crowdwise.formats.label_studio_results import question_of_result, read_result
 from crowdwise.formats.label_studio_tables import is_flat_export, read_flat_export
 from crowdwise.labels.errors import InputError, listing, quote
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from crowdwise.formats.export_files import ExportFiles
     from crowdwise.formats.label_studio_results import Rows
 
-__all__ = ["FORMAT", "write"]
+__all__ = ["FORMAT", "write", "write_answers"]
 
 ANNOTATIONS = ("annotations", "completions")
 UNNAMED_MODEL = "model"  # of predictions without a model_version
@@ -124,7 +124,7 @@ def _read_annotation(
         found.skipped.add(task, worker)
         return
     answers = _answers_of(annotation, data, found, where)
-    marked = False
+    marked, asked = False, None
     for each in answers:
         marked = marked or each.kind in MARKED
         asked = found.questions.get((each.question, each.kind))
@@ -138,7 +138,7 @@ def _read_annotation(
             anchored=annotation.get("parent_prediction") is not None,
         )
     if not marked:
-        found.unmarked.add(task, worker)
+        found.add_unmarked(task, worker, asked)
 
 
 def _answers_of(
@@ -189,4 +189,6 @@ FORMAT = Format(
         "labels", "multi-label", "ordinal", "values", "texts", "comparisons", "rankings", "spans", "boxes", "outlines",
     ),
     writes="tasks with predictions (JSON)",
+    collects=tuple(TYPES),
+    suffixes=("json", "json"),
 )  # fmt: skip

@@ -1,4 +1,6 @@
-"""The consensus as predictions of Label Studio: the tasks with one prediction each, which it imports.
+"""What is written for Label Studio: the consensus as predictions, and answers that were collected elsewhere.
+
+Tasks are written with one prediction each, as Label Studio imports them, and with annotations where there are answers.
 
 A prediction of spans or rectangles has a result for each, with its confidence as `score`; the score of the prediction
 is that of the least sure. What only the page knows of a place (the path in HTML, the size of the image in pixels) is
@@ -7,6 +9,9 @@ taken from the workers' own results.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.formats.consensus_answers import AGENT, least_confidence
@@ -16,17 +21,19 @@ from crowdwise.formats.label_studio_tables import is_flat_export
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from crowdwise.formats.collected_answers import CollectedTask
     from crowdwise.formats.consensus_answers import ConsensusAnswer, ConsensusAnswers, ConsensusMark
     from crowdwise.formats.export import Question
     from crowdwise.formats.export_files import ExportFiles
 
-__all__ = ["write"]
+__all__ = ["TYPES", "write", "write_answers"]
 
 ANSWERED = ("labels", "multi-label", "ordinal", "values", "texts", "comparisons")  # one answer a task
 MARKED = ("spans", "boxes")
+TYPES = {"labels": "choices", "multi-label": "choices", "values": "number", "comparisons": "pairwise"}  # by kind
 IMAGE = ("original_width", "original_height", "image_rotation")  # of a result about an image
 
 
@@ -54,8 +61,53 @@ def write(files: ExportFiles, consensus: ConsensusAnswers, out: Path) -> None:
         file.write("\n]\n")
 
 
+def write_answers(tasks: Sequence[CollectedTask], question: Question, out: Path) -> None:
+    """Write the tasks with an annotation for each answer, known answers as ground truth, and a prediction each."""
+    if not question.details:
+        shown = {name for task in tasks for name in task.shows}
+        about = "left,right" if question.kind == "comparisons" else "text" if "text" in shown else "image"
+        question = replace(question, details={"to_name": about, "type": TYPES[question.kind]})
+    number = count(1)
+    with out.open("w", encoding="utf-8") as file:
+        file.write("[")
+        for place, task in enumerate(tasks):
+            annotations = [
+                _annotate(next(number), each.worker, each.answer, question)
+                | {"created_at": _format_time(each.time), "lead_time": each.seconds}
+                for each in task.answers
+            ]
+            if task.gold is not None:
+                annotations.append(_annotate(next(number), AGENT, task.gold, question) | {"ground_truth": True})
+            made: dict[str, Any] = {"id": task.name, "data": dict(task.shows), "annotations": annotations}
+            if task.consensus is not None:
+                made["predictions"] = [{"model_version": AGENT, **_predict_answer(task.consensus, question)}]
+            file.write((",\n" if place else "\n") + format_json(made))
+        file.write("\n]\n")
+
+
+def _annotate(number: int, worker: str, said: Any, question: Question) -> dict[str, Any]:
+    if question.kind == "comparisons" and said not in ("left", "right"):
+        raise InputError("Label Studio knows no ties, and there are some among the answers. Choose another format.")
+    result = [] if said == [] else [_say(said, question)]
+    return {
+        "id": number,
+        "completed_by": {"email": worker},
+        "was_cancelled": False,
+        "ground_truth": False,
+        "result": result,
+    }
+
+
+def _format_time(time: float | None) -> str | None:
+    return None if time is None else datetime.fromtimestamp(time, UTC).isoformat(timespec="microseconds")
+
+
 def _predict_answer(answer: ConsensusAnswer, question: Question) -> dict[str, Any]:
-    kind, said = question.details["type"], answer.answer
+    return {"score": answer.confidence, "result": [_say(answer.answer, question)]}
+
+
+def _say(said: Any, question: Question) -> dict[str, Any]:
+    """The result that says so."""
     values: dict[str, Callable[[], dict[str, Any]]] = {
         "choices": lambda: {"choices": said if isinstance(said, list) else [said]},
         "taxonomy": lambda: {"taxonomy": [split_path(each) for each in (said if isinstance(said, list) else [said])]},
@@ -64,7 +116,7 @@ def _predict_answer(answer: ConsensusAnswer, question: Question) -> dict[str, An
         "pairwise": lambda: {"selected": said},
         "textarea": lambda: {"text": [said]},
     }
-    return {"score": answer.confidence, "result": [_make_result(question, values[kind]())]}
+    return _make_result(question, values[question.details["type"]]())
 
 
 def _make_result(question: Question, value: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,11 +28,13 @@ from crowdwise.formats.prodigy_tables import ANSWERS, BINARY, HASHES, WORKERS, f
 from crowdwise.labels.errors import InputError, listing, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from crowdwise.formats.answer_collector import AnswerCollector
+    from crowdwise.formats.collected_answers import CollectedTask
     from crowdwise.formats.consensus_answers import ConsensusAnswers, ConsensusMark
+    from crowdwise.formats.export import Question
     from crowdwise.formats.export_files import ExportFiles
 
 __all__ = ["FORMAT", "find_answers"]
@@ -157,7 +159,7 @@ def _read_spans(spans: list[Any], task: Any, worker: Any, found: AnswerCollector
         rows = [(span["start"], span["end"], span["label"]) for span in spans]
         found.question("spans", "spans").add(task, worker, *rows, time=time)
     else:  # whether spans or boxes were asked for is told by other answers
-        found.unmarked.add(task, worker)
+        found.add_unmarked(task, worker)
 
 
 def _corners(span: Mapping[str, Any]) -> tuple[float, float, float, float]:
@@ -194,6 +196,18 @@ def write(files: ExportFiles, consensus: ConsensusAnswers, out: Path) -> None:
             file.write(format_json({**kept, **answer, **who, **meta}) + "\n")
 
 
+def write_answers(tasks: Sequence[CollectedTask], question: Question, out: Path) -> None:  # noqa: ARG001
+    """Write a line for each answer, as the interface `choice` has it: the options, and which were accepted."""
+    given = [(task, each) for task in tasks for each in task.answers]
+    chosen = [each.answer if isinstance(each.answer, list) else [each.answer] for _, each in given]
+    options = [{"id": name, "text": name} for name in dict.fromkeys(name for names in chosen for name in names)]
+    with out.open("w", encoding="utf-8") as file:
+        for (task, each), accepted in zip(given, chosen, strict=True):
+            line = {**task.shows, "_input_hash": task.name, "options": options, "accept": accepted, "answer": "accept",
+                    "_view_id": "choice", "_annotator_id": each.worker, "_session_id": each.worker}  # fmt: skip
+            file.write(format_json(line if each.time is None else {**line, "_timestamp": int(each.time)}) + "\n")
+
+
 def _span_of_text(mark: ConsensusMark, record: Mapping[str, Any]) -> dict[str, Any]:
     """A span, with the first and last token where it begins and ends with tokens."""
     start, end = mark.place
@@ -219,4 +233,6 @@ FORMAT = Format(
     kinds=("labels", "multi-label", "texts", "spans", "boxes", "outlines"),
     writes="a line for each task (JSON lines, for db-in)",
     is_of_one_worker=True,
+    collects=("labels", "multi-label"),
+    suffixes=("jsonl", "jsonl"),
 )

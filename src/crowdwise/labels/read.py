@@ -131,13 +131,16 @@ def read_labels(
     if isinstance(source, CrowdLabels):
         return source
     options = Options((task, worker, label), classes, on_duplicate, kind, outer, format, question, include_predictions)
-    labels = labels_from_opened(source, *open_answers(source, options))
+    labels = labels_from_opened(source, *open_answers(source, options, times=False))
     warn_of_twins(labels, declared=classes is not None)
     return labels
 
 
-def open_answers(source: Any, options: Options) -> tuple[Opened, Options]:
-    """Open a source of answers, those that were skipped left out, with the columns that are found by its format."""
+def open_answers(source: Any, options: Options, *, times: bool = True) -> tuple[Opened, Options]:
+    """Open a source of answers, those that were skipped left out, with the columns that are found by its format.
+
+    Without `times` whatever an export holds besides the answers is let go, before they are encoded.
+    """
     # Found by name: the room of tools' exports lies above this one.
     formats = import_module("crowdwise.formats.open_export")
     if options.named == (None, None, None) or options.format is not None:  # who names columns is taken at their word
@@ -152,7 +155,8 @@ def open_answers(source: Any, options: Options) -> tuple[Opened, Options]:
         if export is not None:
             if export is not given:
                 export.warn_of_left_out()
-            return _columns_of_export(export, options), options
+            columns = _columns_of_export(export, options)
+            return (columns if times else _drop_times(columns)), options
     found = open_source(source)
     if not isinstance(found, Columns):
         return found, options
@@ -175,6 +179,12 @@ def _columns_of_export(export: Any, options: Options) -> Columns:
         kind.name,
         columns,
     )
+
+
+def _drop_times(columns: Columns) -> Columns:
+    """The columns that are in memory, without times and durations: a third of them."""
+    kept = {name: columns.column(name) for name in columns.names if name not in ("time", "duration", "anchored")}
+    return replace(columns, names=list(kept), column=kept.__getitem__)
 
 
 def _refuse_other_kinds(found: Columns, options: Options) -> None:
