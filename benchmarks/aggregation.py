@@ -194,11 +194,11 @@ def copy_rate() -> float:
 
 def pass_bytes(n_labels: int) -> float:
     """Bytes that one pass asks of memory or of the caches that are shared, were the rest kept beside the core."""
-    from crowdwise.kernels.block_layout import BLOCK_CELLS, count_lanes
+    from crowdwise.kernels.block_layout import count_block_tasks, count_lanes
 
     n_tasks = n_labels // LABELS_PER_TASK
     n_workers = max(n_tasks // 100, 10)
-    size = min(BLOCK_CELLS // K, -(-n_tasks // (4 * count_lanes(n_labels, n_workers, K))))
+    size = count_block_tasks(n_labels, n_tasks, n_workers * K, K, count_lanes(n_labels, n_workers, K))
     return 2 * 6 * n_labels + -(-n_tasks // size) * 3 * 8 * n_workers * K**2
 
 

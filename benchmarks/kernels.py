@@ -16,7 +16,7 @@ from numba import njit
 
 from crowdwise.engines import load_engine
 from crowdwise.kernels.block_layout import lay_out_blocks
-from crowdwise.kernels.compiled.em_passes import softmax_block
+from crowdwise.kernels.compiled.row_softmax import softmax_block
 from crowdwise.kernels.confusion_rows import NO_GOLD
 from crowdwise.kernels.threads import run_lanes
 from crowdwise.simulate import simulate

@@ -110,6 +110,8 @@ def test_a_model_answers_many(enter: Any) -> None:
 def test_a_wrong_answer_is_refused(address: str, manager: Client, change: Any, status: int, words: str) -> None:
     headers = {"authorization": f"Bearer {manager.add_worker('wrong').token}"}
     question = httpx.post(f"{address}/api/next", json={}, headers=headers).json()["questions"][0]
+    if question["task"] == change.get("task"):  # chance gave this worker the other task
+        change = {"task": "t0"}
     body = {"task": question["task"], "ticket": question["ticket"], "answer": "cat", "key": "k", **change}
     if body["task"] == "another":  # chance decides which task is given
         body["task"] = "t38" if question["task"] == "t39" else "t39"

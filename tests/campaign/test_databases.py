@@ -286,7 +286,7 @@ def test_two_servers_share_one_database(make: Any, tmp_path: Path, database: str
     other = Crowd(prepare(read_project(tmp_path / "project.toml")))
     other.campaign.store.clock = crowd.campaign.store.clock
     workers = [crowd.enter(f"w{number}") for number in range(6)]
-    link = crowd.campaign.signer.make_link("w5", 0)
+    link = crowd.campaign.signer.make_link("w5", crowd.campaign.workers[workers[5]].link)
     assert other.campaign.read_link(link).name == "w5"  # at once, although the other server made it
     ManagerActions(crowd.campaign, "test").renew_link("w5")
     other.sweep()

@@ -84,7 +84,7 @@ def test_tasks_that_cannot_be_asked(tmp_path: Path, head: str, tasks: str, words
         (Question("classes", "?", ("a", "b")), "b", "b"),
         (Question("multi-label", "?", ("a", "b")), ["b", "a"], ["a", "b"]),
         (Question("multi-label", "?", ("a", "b")), [], []),
-        (Question("values", "?", low=0, high=5), "2.5", 2.5),
+        (Question("values", "?", low=0, high=5, step=0.5), "2.5", 2.5),
         (Question("comparison", "?", ("left", "right")), "left", "left"),
     ],
 )
@@ -112,5 +112,5 @@ def test_the_check_says_what_it_saw(tmp_path: Path, capsys: pytest.CaptureFixtur
     monkeypatch.setenv("CROWDWISE_DATABASE", "postgresql://nobody:secret@127.0.0.1:1/none")
     assert main(["serve", str(tmp_path / "project.toml"), "--check"]) == 2
     said = capsys.readouterr().err
-    assert "does not answer" in said
+    assert "cannot be used: connection failed" in said
     assert "secret" not in said

@@ -179,3 +179,40 @@ def test_a_folder_is_no_standard_output(cw: Callable[..., Any], labels: Path, tm
     ran = cw("report", labels, "--out", tmp_path / "r.html", "--charts", "-")
     assert (ran.code, ran.out) == (2, "")
     assert "--charts is -, but several files are written" in ran.err
+
+
+def _run(words: list[str], folder: Path, **more: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", "-c", " ".join(words)], cwd=folder, capture_output=True, text=True, check=False, **more
+    )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a limit of the shell")
+def test_a_full_disk_behind_an_unbuffered_standard_output(tmp_path: Path) -> None:
+    """With python -u the system writes what fits, and Python says nothing of the rest."""
+    command = [sys.executable, "-u", "-m", "crowdwise", "simulate", "spammers", "--tasks", "200", "--out", "-"]
+    ran = _run(["ulimit -f 1;", *command, "> out.csv"], tmp_path)
+    assert ran.returncode == 2
+    assert "Writing the output failed: File too large" in ran.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell that closes")
+def test_a_closed_standard_output_loses_no_result(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "crowdwise", "simulate", "spammers", "--tasks", "5", "--out"]
+    ran = _run([*command, "-", ">&-"], tmp_path)
+    assert ran.returncode == 2
+    assert "Standard output is closed" in ran.stderr
+    assert _run([*command, "l.csv", ">&-"], tmp_path).returncode == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a folder that is in use can be removed")
+def test_a_working_folder_that_is_gone(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "crowdwise", "simulate", "spammers", "--out", "l.csv"]
+    ran = _run(["mkdir gone; cd gone; rmdir ../gone;", *command], tmp_path)
+    assert ran.returncode == 2
+    assert "The working folder is gone" in ran.stderr
+
+
+def test_warnings_of_others_are_their_first_line(capsys: pytest.CaptureFixture[str]) -> None:
+    cli._print_warning(UserWarning("A setting is bad.\nTraceback (most recent call last):\n  File"))
+    assert capsys.readouterr().err == "crowdwise: A setting is bad.\n"

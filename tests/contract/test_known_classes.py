@@ -119,3 +119,27 @@ def test_shares_in_a_series_go_by_their_names() -> None:
         shares_of(pd.Series([0.5, 0.5], index=["cat", "cat"]))
     with pytest.raises(InputError, match="class_prior has masked entries"):
         shares_of(np.ma.array([0.75, 0.25], mask=[False, True]))
+
+
+def test_shares_in_a_series_that_was_turned_round() -> None:
+    """Its index counts down: names, not the order that pandas gives where there are none."""
+    labels = cw.read_labels({"task": [0, 0, 1, 1], "worker": ["a", "b"] * 2, "label": [0, 1, 1, 1]})
+    found = align_knowledge(
+        labels, gold=None, class_prior=pd.Series([0.75, 0.25]).iloc[::-1], known_workers=None, known_weight=10.0,
+        slug="any", uses=frozenset({"class_prior"}),
+    )  # fmt: skip
+    assert found.class_prior is not None
+    assert found.class_prior.tolist() == [0.75, 0.25]
+
+
+def test_matrices_in_a_frame_go_by_their_names() -> None:
+    labels = labels_with(["cat", "dog"], ["ann", "bob"])
+    frame = pd.DataFrame([[0.9, 0.1], [0.3, 0.7]], ["cat", "dog"], ["cat", "dog"])
+    expected = counts_of(labels, {"ann": frame.to_numpy()})
+    turned = frame.loc[["dog", "cat"], ["dog", "cat"]]
+    for given in (frame, turned, frame.iloc[::-1], pd.DataFrame(frame.to_numpy())):
+        np.testing.assert_array_equal(counts_of(labels, {"ann": given}), expected)
+    with pytest.raises(InputError, match="both must be the classes, 'cat', 'dog'"):
+        counts_of(labels, {"ann": frame.rename(index={"cat": "elk"})})
+    with pytest.raises(InputError, match="known_workers is empty"):
+        counts_of(labels, {})

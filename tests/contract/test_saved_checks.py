@@ -301,3 +301,27 @@ def test_a_long_schema_is_cut(saved: Path) -> None:
     with pytest.raises(cw.InputError, match="has schema") as caught:
         cw.load(saved)
     assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[]", "it is no JSON object"),
+        ('{"schema": 2, "kind": "pyarrow", "parameters": {}}', "it has no slug"),
+        ('{"schema": 2, "slug": "mace", "kind": "pyarrow", "parameters": null}', "its parameters are no JSON object"),
+    ],
+)
+def test_headers_that_lack_something(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "model.json").write_text(text)
+    with pytest.raises(cw.InputError, match=said):
+        cw.load(tmp_path)
+
+
+def test_a_file_in_place_of_the_folder(saved: Path) -> None:
+    with pytest.raises(cw.InputError, match=r"is no folder\. Give the folder that the model was saved in"):
+        cw.load(saved / "model.json")
+
+
+def test_a_name_that_is_too_long(crowd: CrowdLabels, tmp_path: Path) -> None:
+    with pytest.raises(cw.InputError, match="is too long a name"):
+        cw.MajorityVote().fit(crowd).save(tmp_path / LONG[:5000])

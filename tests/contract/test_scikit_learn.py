@@ -93,3 +93,21 @@ def test_names_follow_a_second_fit() -> None:
     assert model.classes_.tolist() == ["x", "y"]
     model.fit(CrowdLabels.from_dense([["p", "q"], ["r", "q"]]))
     assert model.classes_.tolist() == ["p", "q", "r"]
+
+
+def test_a_class_of_ones_own(tmp_path: Path) -> None:
+    """It may pass on what its base takes; saved, it is the method that it derives from."""
+
+    class Own(cw.DawidSkene):
+        def __init__(self, extra: int = 3, **parameters: object) -> None:
+            super().__init__(**parameters)  # type: ignore[arg-type]
+            self.extra = extra
+
+    labels = CrowdLabels.from_dense([["x", "y"], ["y", "y"]])
+    model = Own(extra=4, smoothing=0.5)
+    assert {"extra": 4, "smoothing": 0.5}.items() <= clone(model).get_params().items()
+    model.fit(labels).save(tmp_path / "model")
+    loaded = cw.load(tmp_path / "model")
+    assert type(loaded) is cw.DawidSkene
+    assert loaded.smoothing == 0.5
+    np.testing.assert_array_equal(loaded.posterior_, model.posterior_)

@@ -92,8 +92,8 @@ def test_sorting() -> None:
     offsets = group_offsets(task, 31)
     same(lambda: group_offsets(task, 31), exact=True)
     same(lambda: group_by(task, offsets), exact=True)
-    same(lambda: sort_by_task(task, worker, label, offsets), exact=True)
-    ordered = sort_by_task(task, worker, label, offsets)
+    same(lambda: sort_by_task(task, worker, label, 31), exact=True)
+    ordered = sort_by_task(task, worker, label, 31)
     same(lambda: find_repeated_edges(offsets, ordered[1], 8), exact=True)
     for kind in (np.int32, np.int64):
         values = (task - 7).astype(kind)

@@ -15,7 +15,15 @@ from scipy.special import logsumexp
 from crowdwise import engines
 from crowdwise.engines import Statistics, load_engine, prepare, use_engine
 from crowdwise.kernels import NO_GOLD, log_rows, use_threads
-from crowdwise.kernels.block_layout import LANE_LABELS, MOST_LANES, MOST_TASKS, lay_out_blocks
+from crowdwise.kernels.block_layout import (
+    BLOCK_CELLS,
+    FEWEST_CELLS,
+    LANE_LABELS,
+    MOST_LANES,
+    MOST_TASKS,
+    count_block_tasks,
+    lay_out_blocks,
+)
 from crowdwise.labels import CrowdLabels, InputError
 
 if TYPE_CHECKING:
@@ -269,11 +277,19 @@ def test_far_apart_logits_do_not_overflow() -> None:
 def test_more_tasks_than_sixteen_bits_in_a_block_and_out_of_it() -> None:
     """Few labels on many tasks make one lane and the largest blocks: places run to 65,535 and must not wrap."""
     n_tasks = 4 * MOST_TASKS + 9_000
-    labels = random_labels(n_tasks, 7, 2, LANE_LABELS, 6, used_tasks=1.0)
+    labels = random_labels(n_tasks, 2_500, 2, LANE_LABELS, 6, used_tasks=1.0)
     blocks = lay_out_blocks(labels)
     assert (blocks.size, blocks.n_lanes, blocks.slot.dtype) == (MOST_TASKS, 1, np.uint16)
     assert blocks.slot.max() > 2**15
     assert_passes_agree(labels, 6, random_gold(labels, 6))
+
+
+def test_blocks_grow_with_the_rows_of_the_table() -> None:
+    sizes = [count_block_tasks(10**8, 2 * 10**7, n_rows, 10, 16) for n_rows in (100, 20_000, 60_000, 10**6)]
+    assert sizes == [FEWEST_CELLS // 10, 8_000, 24_000, BLOCK_CELLS // 10]
+    assert count_block_tasks(0, 7, 10, 3, 1) == 2
+    assert count_block_tasks(100, 10**7, 10, 2**20, 1) == 1, "states that are more than a block's cells"
+    assert lay_out_blocks(random_labels(3_000, 20, 3, 5 * LANE_LABELS, 1), one_lane=True).n_lanes == 1
 
 
 def test_past_65_535_tasks_in_several_lanes() -> None:

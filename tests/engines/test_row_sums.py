@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crowdwise.kernels.compiled.row_sums import WIDEST, add_from_slots, add_to_slots, vector_parts
+from crowdwise.kernels.compiled.row_sums import LARGE_TABLE, add_from_slots, add_to_slots
+from crowdwise.kernels.compiled.vector_rows import WIDEST, vector_parts
 
 
 @pytest.mark.parametrize("width", [*range(1, WIDEST + 1), WIDEST + 1, 40])
@@ -40,5 +41,22 @@ def test_places_of_65_535_are_not_negative() -> None:
 
 @pytest.mark.parametrize("width", range(1, WIDEST + 1))
 def test_vectors_cover_a_row_once(width: int) -> None:
-    cells = [first + place for first, length in vector_parts(width) for place in range(length)]
-    assert cells == list(range(width))
+    for longest in (4, 8):
+        cells = [first + place for first, length in vector_parts(width, longest) for place in range(length)]
+        assert cells == list(range(width))
+
+
+def test_rows_of_a_large_table_are_added_as_those_of_a_small_one() -> None:
+    """Its rows are asked for ahead, the last ones of a block too."""
+    width, rng = 3, np.random.default_rng(0)
+    table, space = rng.normal(size=(LARGE_TABLE // width + 10, width)), rng.normal(size=(50, width))
+    row = np.sort(rng.integers(len(table), size=200)).astype(np.int32)
+    slot = rng.integers(50, size=200).astype(np.uint16)
+    for add, values, source, sums, target in (
+        (add_to_slots, table, row, space, slot),
+        (add_from_slots, space, slot, table, row),
+    ):
+        expected, found = sums.copy(), sums.copy()
+        np.add.at(expected, target, values[source])
+        add((0, 200), values, source, found, target)
+        np.testing.assert_array_equal(found, expected)

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from numba import njit
 
 from crowdwise.kernels.compiled.exponential import UNDERFLOW, exp_of_nonpositive
+from crowdwise.labels import sorting
+from crowdwise.labels.engine_choice import use_engine
 from crowdwise.labels.sorting import (
     codes_by_first_appearance,
     earlier_edge_of_each_repeat,
@@ -74,11 +76,41 @@ def assert_sorted_as_numpy_does(keys: Any, n_groups: int, generator: np.random.G
     np.testing.assert_array_equal(group_by(keys, offsets), order)
     worker = generator.integers(0, 2**31 - 1, keys.size).astype(np.int32)
     label = generator.integers(0, 2**15, keys.size).astype(np.int16)
-    before = offsets.copy()
-    for found, expected in zip(sort_by_task(keys, worker, label, offsets), (keys, worker, label), strict=True):
-        np.testing.assert_array_equal(found, expected[order])
-        assert found.dtype == expected.dtype
-    np.testing.assert_array_equal(offsets, before)
+    *found, ends = sort_by_task(keys, worker, label, n_groups)
+    for each, expected in zip(found, (keys, worker, label), strict=True):
+        np.testing.assert_array_equal(each, expected[order])
+        assert each.dtype == expected.dtype
+    np.testing.assert_array_equal(ends, offsets)
+
+
+@pytest.mark.parametrize("n_tasks", [1, 200, 256, 257, 40_000])
+def test_edges_are_sorted_alike_by_any_number_of_lanes(n_tasks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sorting, "LANE_ROWS", 7_000)
+    generator = np.random.default_rng(n_tasks)
+    task = generator.integers(0, n_tasks, 60_001).astype(np.int32)
+    task[task == n_tasks // 2] = 0  # a task without labels
+    edge = np.arange(task.size, dtype=np.int32)
+    order = np.argsort(task, kind="stable")
+    with use_engine("numba"):
+        *found, offsets = sort_by_task(task, edge, (edge % 100).astype(np.int8), n_tasks)
+        again = sort_by_task(*found, n_tasks)
+    for each, expected in zip(found, (task[order], order, order % 100), strict=True):
+        np.testing.assert_array_equal(each, expected)
+    np.testing.assert_array_equal(offsets, np.searchsorted(found[0], np.arange(n_tasks + 1)))
+    assert all(one is other for one, other in zip(again, found, strict=False)), "sorted edges are not copied"
+    np.testing.assert_array_equal(again[3], offsets)
+
+
+def test_repeats_are_found_in_every_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sorting, "LANE_ROWS", 1_000)
+    generator = np.random.default_rng(0)
+    task, worker = np.sort(generator.integers(0, 900, 9_001)).astype(np.int32), generator.integers(0, 40, 9_001)
+    offsets = group_offsets(task, 900)
+    expected = find_repeated_edges(offsets, worker, 40)
+    with use_engine("numba"):
+        found = find_repeated_edges(offsets, worker, 40)
+    assert found[0].size > 100
+    np.testing.assert_array_equal(found, expected)
 
 
 @settings(max_examples=100, deadline=None)

@@ -16,9 +16,11 @@ import pytest
 import crowdwise as cw
 from crowdwise.cli import main
 from crowdwise.engines import Dask, Stream, load_engine
-from crowdwise.engines.label_store import LabelStore, count_part_labels
+from crowdwise.engines.dask_engine import _save_job
+from crowdwise.engines.label_store import LabelStore, Part, count_lane_part_labels, count_part_labels
+from crowdwise.engines.part_passes import PassJob
 from crowdwise.engines.stored_labels import StoredLabels
-from crowdwise.engines.stream_engine import parse_memory
+from crowdwise.engines.stream_engine import LANES, _cut_parts, parse_memory
 from crowdwise.fitting.checkpoints import Checkpoint
 from crowdwise.kernels import NO_GOLD
 from crowdwise.labels import CrowdLabels, InputError
@@ -265,6 +267,39 @@ def test_a_full_scratch_disk(table: Path, tmp_path: Path, monkeypatch: pytest.Mo
     assert cw.DawidSkene(max_iter=3, tol=0).fit(labels).n_iter_ == 3
 
 
+def test_lanes_of_parts_have_the_same_bits_with_any_threads(table: Path) -> None:
+    found = []
+    for threads in (1, 2, 5):
+        with cw.use_threads(threads):
+            model = cw.DawidSkene(max_iter=4, tol=0, engine=Stream(part_labels=60)).fit(str(table))
+        found.append((np.array(model.posterior_), model.confusion_, model.log_likelihood_))
+    for other in found[1:]:
+        for mine, theirs in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+
+
+def test_parts_are_cut_into_lanes_by_their_labels() -> None:
+    for sizes in ([5], [1, 1], [3] * 8, [9] + [1] * 30, [1] * 100):
+        parts = [Part(str(at), at, 1, size, 0, {}, {}, 0) for at, size in enumerate(sizes)]
+        lanes = _cut_parts(parts)
+        assert [part for lane in lanes for part in lane] == parts
+        assert len(lanes) <= LANES
+        assert all(lanes)
+    assert [len(lane) for lane in lanes] == [13, 12, 13, 12, 13, 12, 13, 12]
+
+
+def test_parts_that_all_fail_leave_nobody_waiting(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = Stream(scratch=tmp_path / "s", part_labels=60).read(table)
+    assert len(labels.store.parts) > 20
+
+    def refuse(*_: Any) -> None:
+        raise InputError("unreadable")
+
+    monkeypatch.setattr(LabelStore, "read_blocks", refuse)
+    with pytest.raises(InputError, match="unreadable"):
+        cw.DawidSkene().fit(labels)
+
+
 def test_memory_that_is_out(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from crowdwise.engines import external_sort, stream_engine
 
@@ -301,6 +336,7 @@ def test_sizes_of_memory() -> None:
         with pytest.raises(InputError, match="memory is"):
             parse_memory(given)
     assert count_part_labels(10, 2) < count_part_labels(10**6, 10) <= 2**26
+    assert count_lane_part_labels(10**6, 10, 2) < count_lane_part_labels(10**9, 10, 2) == count_part_labels(10, 2)
 
 
 # ---- the command ------------------------------------------------------------------------------------------------
@@ -394,3 +430,12 @@ def test_a_worker_out_of_memory(table: Path, monkeypatch: pytest.MonkeyPatch) ->
     engine.client = LostWorkers()
     with pytest.raises(InputError, match=r"most likely out of memory.*run the same again"):
         cw.DawidSkene().fit(labels)
+
+
+def test_a_cluster_does_not_see_this_process(tmp_path: Path) -> None:
+    """Neither its standard input nor its memory."""
+    with pytest.raises(InputError, match=r"do not see standard input \(-\)"):
+        Dask().read("-")
+    job = PassJob("e_step", {}, {"out": np.zeros((2, 2))})
+    with pytest.raises(InputError, match="fits labels on the disk, and these are in memory"):
+        _save_job(tmp_path, job)

@@ -216,3 +216,9 @@ def test_strange_arguments_are_refused(simulation: cw.simulate.Simulation) -> No
     for method in (5, "majority-vote", cw.method("majority-vote").load()):
         with pytest.raises(cw.InputError, match="give an aggregator"):
             cw.held_out_log_probability(method, simulation.labels)
+
+
+def test_a_single_label_cannot_be_hidden() -> None:
+    labels = cw.read_labels({"task": ["a"], "worker": ["w"], "label": ["p"]}, classes=["p", "q"])
+    with pytest.raises(cw.InputError, match="There is 1 label: none can be hidden"):
+        cw.compare(labels, ["majority-vote"])

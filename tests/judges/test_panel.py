@@ -177,6 +177,15 @@ def test_reliability_of_judges_with_few_patterns_of_votes() -> None:
     assert found.calibration_error < 0.05
 
 
+def test_people_of_one_label_have_no_alpha() -> None:
+    tasks = [f"t{each}" for each in range(12)]
+    votes = {"task": tasks * 2, "judge": ["a"] * 12 + ["b"] * 12, "vote": ["yes", "no"] * 12}
+    people = {"task": tasks * 2, "worker": ["x"] * 12 + ["y"] * 12, "label": ["yes"] * 24}
+    said = str(cw.judges.evaluate_panel(votes, people))
+    assert "alpha has no value, as they gave one label only" in said
+    assert "nan" not in said
+
+
 def test_a_notebook_shows_the_judges_and_the_sentences_with_inert_names() -> None:
     _, votes, people = simulate_panel()
     votes["judge"] = [name.replace("judge 0", "<script>\u202e") for name in votes["judge"]]

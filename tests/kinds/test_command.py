@@ -101,3 +101,10 @@ def test_one_answer_a_task_tells_nothing_of_errors(tmp_path: Path) -> None:
     assert "No task has two answers" in run("aggregate", file)
     file.write_text("task,worker,value\n1,a,3\n1,b,40\n")
     assert "No task has two answers" not in run("aggregate", file)
+
+
+def test_a_method_without_a_score_has_no_seconds(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("task,worker,value\n" + "".join(f"t{each},w,{each}\n" for each in range(6)))
+    page = run("compare", tmp_path / "a.csv", "--kind", "values", "--methods", "mean,moments")
+    assert "moments has no score" in page
+    assert "nan" not in page

@@ -79,7 +79,9 @@ def test_sorting_by_task_is_stable(n_tasks: int, size: int, seed: int) -> None:
     offsets = group_offsets(task, n_tasks)
     order = np.argsort(task, kind="stable")
     assert group_by(task, offsets).tolist() == order.tolist()
-    for result, column in zip(sort_by_task(task, worker, label, offsets), (task, worker, label), strict=True):
+    *found, ends = sort_by_task(task, worker, label, n_tasks)
+    assert ends.tolist() == offsets.tolist()
+    for result, column in zip(found, (task, worker, label), strict=True):
         assert result.tolist() == column[order].tolist()
 
 
@@ -115,3 +117,17 @@ def test_strange_argument_is_refused(call: Any, message: str) -> None:
 def test_a_list_of_truth_values_keeps_labels() -> None:
     assert edges(LABELS.keep([True, False, False, False])) == edges(LABELS.keep(np.arange(4) == 0))
     assert LABELS.keep_tasks([True, False, True]).tasks.to_pylist() == ["b", "c"]
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"tasks": 10**12}, {"workers": -1}, {"classes": True}, {"classes": np.int64(1 << 40)}]
+)
+def test_numbers_of_names_that_cannot_be(sizes: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=f"{next(iter(sizes))} is .*; it must be names, or their number"):
+        CrowdLabels.from_codes([0], [0], [0], **{"tasks": 1, "workers": 1, "classes": 2, **sizes})
+
+
+def test_a_sparse_matrix_is_refused() -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(InputError, match="does not say whether its zeros are answers"):
+        CrowdLabels.from_dense(sparse.eye(3))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import os
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from crowdwise.labels.attributes import read_attributes
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.task_graph import read_graph
 from crowdwise.labels.times import read_timed_labels
-from crowdwise.labels.truth import add_classes_of_truth
+from crowdwise.labels.truth import add_classes_of_truth, truth_codes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -244,3 +245,102 @@ def test_what_says_that_it_streams_and_does_not() -> None:
 
     with pytest.raises(InputError, match="Streams is not something labels can be read from"):
         read_labels(Streams())
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([0, 10, 2, 0], np.dtype(np.int32).newbyteorder()),
+        np.array([0, 10, 2, 0], np.longdouble),
+        pd.Series(np.array([0, 10, 2, 0], np.dtype(np.float32).newbyteorder())),
+        pd.arrays.SparseArray([0, 10, 2, 0]),
+        pd.Series(pd.arrays.SparseArray([0.0, 10, 2, 0])),
+        pa.array([Decimal(0), Decimal(10), Decimal(2), Decimal(0)], pa.decimal32(5, 0)),
+        pa.array([Decimal(0), Decimal(10), Decimal(2), Decimal(0)], pa.decimal64(5, 0)),
+    ],
+    ids=["int32", "long", "pandas", "sparse", "sparse floats", "decimal32", "decimal64"],
+)
+def test_numbers_of_other_makes_stay_numbers(values: Any) -> None:
+    """Of another order of bytes, longer, sparse, short decimals: as text, 10 would stand before 2."""
+    labels = read_labels({**LONG, "label": values})
+    assert labels.classes.to_pylist() == [0, 2, 10]
+    assert labels.label.tolist() == [0, 2, 1, 0]
+
+
+def test_long_numbers_keep_their_digits() -> None:
+    values = np.array(["0.1", "0.1", "0.1", "0.1"], np.longdouble)
+    values[1] += np.finfo(np.longdouble).eps
+    assert read_labels({**LONG, "label": values}).n_classes == 2
+
+
+def test_what_cannot_be_names_is_called_by_its_type() -> None:
+    spans = pa.array([(1, 2, 3), (4, 5, 6)] * 2, pa.month_day_nano_interval())
+    with pytest.raises(InputError, match="holds values of the type month_day_nano_interval, which are not read as"):
+        read_labels({**LONG, "label": spans})
+
+
+def test_a_lazy_table_whose_own_function_fails() -> None:
+    lazy = pl.LazyFrame({**LONG, "label": list("pqpq")}).with_columns(
+        pl.col("label").map_elements(lambda _: 1 // 0, return_dtype=pl.Int64)
+    )
+    with pytest.raises(InputError, match="polars table cannot be read"):
+        read_labels(lazy)
+
+
+def test_classes_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crowdwise.labels.vocabulary.MOST_CLASSES", 1000)
+    with pytest.raises(InputError, match="more than 1,000 class names, or no end"):
+        read_labels({**LONG, "label": [0, 1, 0, 1]}, classes=itertools.count())
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"\x80\x04\x95\x10\0\0\0\0\0\0\0", "is a pickle, which is never read"),
+        (b"Obj\x01\x04\x16avro.schema", "is an Avro file"),
+        (f"{HEADER.strip()},{'z' * 200_000}\na,x,p,1\n".encode(), "has more than 131,072 letters"),
+        (gzip.compress(f"{HEADER}a,x,p\n".encode()) + bytes(512), "is gzipped, but damaged"),
+    ],
+    ids=["pickle", "avro", "long field", "zeros behind gzip"],
+)
+def test_files_that_are_no_tables(data: bytes, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "l.csv"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=said):
+        read_labels(path)
+
+
+def test_a_header_that_begins_like_another_format(tmp_path: Path) -> None:
+    path = tmp_path / "l.csv"
+    path.write_text("ORCID,task,worker,label\n1,a,x,p\n")
+    assert read_labels(path).n_labels == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("", "name of a file is empty"),
+        ("https://example.org/l.csv", "'https://example.org/l.csv' is an address"),
+        ("s3://bucket/l.parquet", "Download it"),
+    ],
+)
+def test_what_is_no_path(source: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        read_labels(source)
+
+
+@pytest.mark.parametrize(
+    "truth", [["p", "q"], [1, 2], ("p",), np.array([0, 1]), pd.Categorical(["p", "q"]), pl.Series(["p", "q"])]
+)
+def test_a_truth_without_tasks(truth: Any) -> None:
+    """Text is not taken for names of files."""
+    labels = read_labels({**LONG, "label": list("pqpq")})
+    with pytest.raises(InputError, match=r"without the tasks that they are of\. Give a mapping from task to label"):
+        truth_codes(truth, labels)
+
+
+def test_a_truth_in_several_files(tmp_path: Path) -> None:
+    for task, label in (("a", "p"), ("b", "q")):
+        (tmp_path / f"{task}.csv").write_text(f"task,label\n{task},{label}\n")
+    labels = read_labels({**LONG, "label": list("pqpq")})
+    assert truth_codes([str(tmp_path / "a.csv"), tmp_path / "b.csv"], labels).tolist() == [0, 1]

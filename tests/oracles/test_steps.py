@@ -12,8 +12,10 @@ from tests.conftest import tiny_labels
 import crowdwise as cw
 from crowdwise.aggregate import confusion_vector, dawid_skene, glad, mace, one_coin
 from crowdwise.engines import prepare
+from crowdwise.engines.numpy_engine import LabelMatrix
 from crowdwise.kernels import NO_GOLD, worker_answer_sums
 from crowdwise.kernels.glad import truth_posterior
+from crowdwise.simulate import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -201,3 +203,31 @@ def test_known_workers_are_a_prior(crowd: CrowdLabels) -> None:
     by_name = dict(zip(earlier.workers_.tolist(), earlier.confusion_, strict=True))
     same = cw.DawidSkene(smoothing=0.1).fit(few, known_workers=by_name, known_weight=50)
     np.testing.assert_array_equal(same.posterior_, informed.posterior_)
+
+
+@pytest.mark.parametrize(("slug", "name"), [("dawid-skene", "e_step"), ("one-coin", "e_step_votes")])
+def test_the_last_iteration_is_the_pass_that_finds_the_posterior(
+    slug: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = simulate("dawid-skene", n_tasks=60, n_workers=8, n_classes=3, labels_per_task=4, random_state=0).labels
+    passes = []
+    run = getattr(LabelMatrix, name)
+    monkeypatch.setattr(LabelMatrix, name, lambda self, *given: (passes.append(len(given)), run(self, *given))[1])
+    model = cw.method(slug).load()(max_iter=5, tol=0.0).fit(labels)
+    assert len(passes) == 5
+    np.testing.assert_allclose(model.posterior_, model.predict_proba(labels), rtol=0, atol=1e-14)
+    passes.clear()
+    model = cw.method(slug).load()(max_iter=500, tol=1e-3).fit(labels)
+    assert len(passes) == model.n_iter_ + 1 < 500
+    np.testing.assert_allclose(model.posterior_, model.predict_proba(labels), rtol=0, atol=1e-14)
+
+
+def test_the_posterior_is_that_of_the_climb_that_ended_highest() -> None:
+    labels = simulate("dawid-skene", n_tasks=60, n_workers=8, n_classes=3, labels_per_task=4, random_state=0).labels
+    found = set()
+    for seed in range(6):
+        model = cw.DawidSkene(init="random", n_restarts=3, max_iter=2, tol=0.0, random_state=seed).fit(labels)
+        np.testing.assert_allclose(model.posterior_, model.predict_proba(labels), rtol=0, atol=1e-14)
+        assert model.log_likelihood_.size == 2
+        found.add(round(float(model.log_likelihood_[-1]), 6))
+    assert len(found) > 1

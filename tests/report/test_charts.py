@@ -16,6 +16,7 @@ from crowdwise.labels.errors import InputError
 from crowdwise.report import charts
 from crowdwise.report.audit_page.audit_view import AuditView
 from crowdwise.report.audit_page.charts import write_charts
+from crowdwise.report.vega_pictures import draw_svg
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,3 +140,11 @@ def test_workers_of_one_volume_stand_side_by_side() -> None:
     counts[0] = 107
     spec = charts.worker_chart(list("abcd"), counts, skill, [FINE] * 4, 2).to_dict()
     assert spec["layer"][1]["encoding"]["x"]["field"] == "labels"
+
+
+def test_too_few_addresses_for_vega(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would end the process: charts are refused instead."""
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (8 << 30, 8 << 30))
+    with pytest.raises(InputError, match=r"`ulimit -v` allows 8.0 GB here. Raise it"):
+        draw_svg({}, {})

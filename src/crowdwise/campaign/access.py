@@ -11,11 +11,13 @@ from fastapi import Depends, HTTPException, Request
 from crowdwise.campaign.security import hash_token
 
 if TYPE_CHECKING:
+    from starlette.datastructures import FormData
+
     from crowdwise.campaign.running_campaign import KnownWorker
     from crowdwise.campaign.service import Service
 
 __all__ = ["MANAGER_COOKIE", "WORKER_COOKIE", "Manager", "check_form", "get_service", "get_worker", "read_bearer",
-           "refuse_cross_site", "session_of"]  # fmt: skip
+           "read_form", "refuse_cross_site", "refuse_haste", "session_of"]  # fmt: skip
 
 WORKER_COOKIE, MANAGER_COOKIE = "crowdwise_worker", "crowdwise_manager"
 SAFE = ("GET", "HEAD", "OPTIONS")
@@ -39,8 +41,23 @@ def refuse_cross_site(request: Request) -> None:
     if site is not None and site not in ("same-origin", "none"):
         raise HTTPException(403, "This request came from another site.")
     origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+    if origin is not None and _read_host(origin) != request.headers.get("host"):
         raise HTTPException(403, "This request came from another site.")
+
+
+def _read_host(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:  # no address at all
+        return None
+
+
+async def read_form(request: Request, most: int) -> FormData:
+    """A posted form without files; refuses one whose text cannot be read."""
+    try:
+        return await request.form(max_files=0, max_fields=most)
+    except UnicodeError as error:  # an encoding that Python knows by name only
+        raise HTTPException(400, "The form is in no encoding that can be read. Send it as UTF-8.") from error
 
 
 def get_worker(request: Request) -> KnownWorker:
@@ -59,6 +76,12 @@ def get_worker(request: Request) -> KnownWorker:
             403, f"Your work in this study is {worker.state}. The manager of the study can tell you more."
         )
     return worker
+
+
+def refuse_haste(request: Request, worker: int) -> None:
+    """Count a request of this worker; refuses it if there were too many."""
+    if not get_service(request).answer_limit.allows(str(worker)):
+        raise HTTPException(429, "This is too fast. Wait a moment.", {"Retry-After": "5"})
 
 
 def session_of(request: Request) -> str:

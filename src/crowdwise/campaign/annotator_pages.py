@@ -16,11 +16,11 @@ from fastapi.responses import FileResponse, RedirectResponse
 from pydantic import ValidationError
 
 from crowdwise.campaign import api_models as models
-from crowdwise.campaign.access import WORKER_COOKIE, check_form, get_service, session_of
+from crowdwise.campaign.access import WORKER_COOKIE, check_form, get_service, read_form, refuse_haste, session_of
 from crowdwise.campaign.images import IMAGE_NAME
 from crowdwise.campaign.leases import ACCEPTED, REPEATED
 from crowdwise.campaign.page_templates import render, render_message
-from crowdwise.campaign.worker_api import answer_from_form
+from crowdwise.campaign.worker_api import answer_from_form, refuse_barred
 
 if TYPE_CHECKING:
     from crowdwise.campaign.running_campaign import KnownWorker
@@ -30,7 +30,7 @@ __all__ = ["router"]
 
 router = APIRouter(include_in_schema=False)
 PROLIFIC = ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")
-PROLIFIC_ID = re.compile(r"^[A-Za-z0-9_-]{1,64}$")
+PROLIFIC_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MONTH = 30 * 24 * 3600
 REASONS = (
     "I am not sure",
@@ -42,6 +42,7 @@ NOTES = {
     "full": "Your last answer came too late: the question was answered by others meanwhile. Here is the next one.",
     "answered": "You had answered that question already.",
     "key": "That answer had been sent already.",
+    "limit": "Your last answer came too late: no more answers are taken.",
     "nothing": "There was no answer that could be taken back.",
     "undone": "Your last answer was taken back. Please answer again.",
     "skipped": "Skipped.",
@@ -100,14 +101,18 @@ async def open_study(request: Request) -> Response:
     known = _find_worker(request)
     given = {name: request.query_params.get(name, "") for name in PROLIFIC}
     person = given["PROLIFIC_PID"]
-    if person and not PROLIFIC_ID.match(person):
+    if person and not PROLIFIC_ID.fullmatch(person):
         return render_message(service, "This link is not complete", "Please open it from Prolific again.", status=400)
     if known is not None and (not person or known.name == person):
         return _enter(service, known)
     if not service.entry_limit.allows(request.client.host if request.client else ""):
         return render_message(service, "Too many visitors at once", "Please try again in a minute.", status=429)
     name = person or f"visitor-{secrets.token_hex(6)}"
-    details = {key: value for key, value in given.items() if key != "PROLIFIC_PID" and PROLIFIC_ID.match(value)}
+    details = {key: value for key, value in given.items() if key != "PROLIFIC_PID" and PROLIFIC_ID.fullmatch(value)}
+    if person and service.campaign.is_invited(person):  # anyone may write a name into the address
+        return render_message(
+            service, "This link is not complete", "You were sent a link of your own: please use it.", status=403
+        )
     return _enter(service, await service.campaign.enter(name, details))
 
 
@@ -121,7 +126,9 @@ async def show_question(request: Request) -> Response:
         return render_message(
             service, f"Your work is {worker.state}", "The people who invited you can tell you more.", status=403
         )
+    refuse_haste(request, worker.id)
     outcome = await service.campaign.lease(worker.id)
+    refuse_barred(outcome)
     token = service.campaign.signer.make_form_token(request.cookies[WORKER_COOKIE])
     progress = service.campaign.progress(worker.id)
     if not outcome.tasks:
@@ -181,7 +188,7 @@ async def _read_form(request: Request) -> tuple[KnownWorker, dict[str, Any]]:
     worker = _find_worker(request)
     if worker is None:
         raise HTTPException(401, "Your link does not work any more.")
-    form = await request.form(max_files=0, max_fields=300)
+    form = await read_form(request, 300)
     check_form(request, form.get("form"), request.cookies.get(WORKER_COOKIE, ""))
     if worker.state != "active":
         raise HTTPException(403, f"Your work is {worker.state}.")
@@ -234,14 +241,15 @@ async def post_skip(request: Request) -> Response:
         )
     except ValidationError:
         return _go(note="invalid")
-    await service.campaign.submit(answer_from_form(request, worker.id, given))
-    return _go(note="skipped")
+    outcome = await service.campaign.submit(answer_from_form(request, worker.id, given))
+    return _go(note="skipped" if outcome.status in (ACCEPTED, REPEATED) else outcome.status)
 
 
 @router.post("/work/undo")
 async def post_undo(request: Request) -> Response:
     """An undo."""
     worker, form = await _read_form(request)
+    refuse_haste(request, worker.id)
     key = str(form.get("key", ""))[:64] or secrets.token_urlsafe(12)
     outcome = await get_service(request).campaign.undo(worker.id, re.sub(r"[^\x21-\x7e]", "_", key))
     return _go(note="undone" if outcome.status == ACCEPTED else "" if outcome.status == REPEATED else outcome.status)
@@ -252,6 +260,7 @@ async def post_leave(request: Request) -> Response:
     """The worker stops; what they hold is free for others."""
     service = get_service(request)
     worker, _ = await _read_form(request)
+    refuse_haste(request, worker.id)
     await service.campaign.leave(worker.id)
     return render_message(
         service, "See you later", "Your answers are stored. You can go on at any time.", link="/work", link_text="Go on"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+from crowdwise.labels.unseen_characters import LETTER
 
 __all__ = [
     "ActionRow", "AnswerReply", "AnswerRequest", "ConsensusRow", "ErrorReply", "LinkReply", "NewTask", "NewWorker",
@@ -13,10 +15,24 @@ __all__ = [
 ]  # fmt: skip
 
 # NUL is no letter of PostgreSQL, and a lone surrogate none of UTF-8.
-NO_CONTROL = r"^[^\x00-\x1f\x7f\ud800-\udfff]*$"
+NO_CONTROL = r"^[^\x00-\x1f\x7f\ud800-\udfff]*$(?!\n)"
 NO_NUL = r"^[^\x00\ud800-\udfff]*$"
-Key = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[\x21-\x7e]+$")]
+Key = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[\x21-\x7e]+$(?!\n)")]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=NO_CONTROL)]
+
+
+def _check_seen(name: str) -> str:
+    """A new name: two that look alike would be taken for one person."""
+    if not name.isprintable() or LETTER.search(name):
+        raise ValueError("every letter of a name must be one that can be seen")
+    return name
+
+
+NewName = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=200, pattern=NO_CONTROL, strip_whitespace=True),
+    AfterValidator(_check_seen),
+]
 TaskName = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=NO_CONTROL)]
 Reason = Annotated[str, StringConstraints(max_length=500, pattern=NO_NUL)]
 Shown = Annotated[str, StringConstraints(max_length=200_000, pattern=NO_NUL)]
@@ -111,7 +127,7 @@ class ErrorReply(Reply):
 class NewWorker(Model):
     """A worker who is to have a personal link."""
 
-    worker: Name
+    worker: NewName
 
 
 class WorkerName(Model):

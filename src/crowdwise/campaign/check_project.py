@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from crowdwise.campaign.images import FIELDS, encode_image
+from crowdwise.campaign.images import FIELDS, check_place, encode_image
+from crowdwise.campaign.store import examine_file, explain_failure
 from crowdwise.campaign.task_files import read_tasks
 from crowdwise.labels.errors import InputError, quote
 
@@ -28,6 +30,7 @@ def check_project(project: Project) -> Iterator[str]:
     base = (project.images or project.tasks.parent).resolve()
     for task in tasks:
         for path in [base / task.content[field] for field in FIELDS if field in task.content]:
+            check_place(task, path, base)
             try:
                 encode_image(path.read_bytes())
             except (OSError, InputError) as error:
@@ -44,14 +47,12 @@ def check_project(project: Project) -> Iterator[str]:
         try:
             with engine.connect() as connection:
                 version = connection.exec_driver_sql("SHOW server_version").scalar_one()
-        except sa.exc.OperationalError as error:
-            where = url.render_as_string(hide_password=True)
-            raise InputError(
-                f"The database {where} does not answer: {str(error.orig).strip().splitlines()[0]}."
-            ) from error
+        except sa.exc.DatabaseError as error:
+            raise explain_failure(engine, error) from error
         finally:
             engine.dispose()
         yield f"PostgreSQL {version} answers."
     else:
+        examine_file(Path(str(url.database)))
         yield f"SQLite: {url.database}."
     yield "All is well."

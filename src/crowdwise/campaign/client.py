@@ -14,21 +14,22 @@ if TYPE_CHECKING:
 
 with explain_missing_package():
     import httpx
-    from pydantic import BaseModel, TypeAdapter
+    from pydantic import BaseModel, TypeAdapter, ValidationError
 
     from crowdwise.campaign import api_models as models
 
 __all__ = ["Client", "ClientError"]
 
 M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 AGAIN = (429, 502, 503, 504)  # nothing was stored, or it is safe to send it again
 
 
 class ClientError(CrowdwiseError):
-    """The server refused a request; `status` is its code."""
+    """The server refused a request; `status` is its code, 0 where it cannot be reached."""
 
     def __init__(self, status: int, detail: str) -> None:
-        super().__init__(f"{detail} ({status})")
+        super().__init__(f"{detail} ({status})" if status else detail)
         self.status = status
 
 
@@ -65,7 +66,7 @@ class Client:
     ) -> None:
         headers = {"authorization": f"Bearer {token.rpartition('/')[2]}"}
         self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout, transport=transport)
-        self._tries = tries
+        self._address, self._tries = address, tries
 
     def __enter__(self) -> Client:
         return self
@@ -82,9 +83,9 @@ class Client:
         for attempt in range(self._tries):
             try:
                 reply = self._http.request(method, path, json=content, **more)
-            except httpx.TransportError:
+            except (httpx.TransportError, httpx.InvalidURL) as error:
                 if attempt == self._tries - 1:
-                    raise
+                    raise ClientError(0, f"{self._address} does not answer: {error}") from error
             else:
                 if reply.is_success:
                     return reply
@@ -94,8 +95,13 @@ class Client:
         raise AssertionError("not reached")
 
     def _get(self, model: type[M], path: str, body: BaseModel | None = None) -> M:
-        reply = self._send("GET" if body is None else "POST", path, body)
-        return model.model_validate_json(reply.content)
+        return self._read(TypeAdapter(model), self._send("GET" if body is None else "POST", path, body))
+
+    def _read(self, adapter: TypeAdapter[T], reply: httpx.Response) -> T:
+        try:
+            return adapter.validate_json(reply.content)
+        except ValidationError as error:
+            raise ClientError(reply.status_code, f"{self._address} is no campaign: its reply cannot be read") from error
 
     # ---- for workers --------------------------------------------------------------------------------------
 
@@ -166,14 +172,14 @@ class Client:
 
     def workers(self) -> list[models.WorkerRow]:
         """Every worker's portrait."""
-        return TypeAdapter(list[models.WorkerRow]).validate_json(self._send("GET", "/api/workers").content)
+        return self._read(TypeAdapter(list[models.WorkerRow]), self._send("GET", "/api/workers"))
 
     def consensus(self) -> Iterator[models.ConsensusRow]:
         """What the answers to each task come to."""
         begin, most = 0, 5_000
         while True:
             reply = self._send("GET", "/api/consensus", params={"begin": begin, "most": most})
-            rows = TypeAdapter(list[models.ConsensusRow]).validate_json(reply.content)
+            rows = self._read(TypeAdapter(list[models.ConsensusRow]), reply)
             yield from rows
             if len(rows) < most:
                 return
@@ -186,7 +192,7 @@ class Client:
     def add_tasks(self, tasks: Iterable[dict[str, Any]]) -> int:
         """Add tasks, each with its name under "task" and what it shows; returns how many are new."""
         body = [models.NewTask(**task).model_dump(exclude_none=True) for task in tasks]
-        return models.TasksReply.model_validate_json(self._send("POST", "/api/tasks", body).content).added
+        return self._read(TypeAdapter(models.TasksReply), self._send("POST", "/api/tasks", body)).added
 
     def set_worker_state(self, worker: str, state: str, reason: str = "") -> None:
         """Pause ("paused") or exclude ("excluded") a worker, or let them work again ("active")."""

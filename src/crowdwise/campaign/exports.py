@@ -11,6 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from crowdwise.campaign.answer_tables import answer_columns, counted_answers, every_answer
+from crowdwise.labels.table_output import defuse_table
 
 if TYPE_CHECKING:
     from crowdwise.campaign.service import Service
@@ -62,19 +63,11 @@ def write_table(table: pa.Table, form: str) -> bytes:
     if form == "parquet":
         pa.parquet.write_table(table, buffer)
     else:
-        pa.csv.write_csv(_guard_cells(table), buffer)
+        pa.csv.write_csv(defuse_table(_name_nulls(table)), buffer)
     return buffer.getvalue()
 
 
-def _guard_cells(table: pa.Table) -> pa.Table:
-    """Names that a spreadsheet would run as a formula get an apostrophe before them, as spreadsheets write it."""
-    columns = {}
-    for name in table.column_names:
-        column = table[name]
-        if pa.types.is_null(column.type):
-            column = column.cast(pa.string())
-        if pa.types.is_string(column.type):
-            cells = [f"'{cell}" if cell and cell[0] in "=+@\t\r" else cell for cell in column.to_pylist()]
-            column = pa.array(cells, pa.string())
-        columns[name] = column
-    return pa.table(columns)
+def _name_nulls(table: pa.Table) -> pa.Table:
+    """Columns without any value as text: CSV has no others for them."""
+    columns = [each.cast(pa.string()) if pa.types.is_null(each.type) else each for each in table.columns]
+    return pa.table(columns, names=table.column_names)

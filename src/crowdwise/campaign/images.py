@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from crowdwise.campaign.project import Project
     from crowdwise.campaign.task_files import Task
 
-__all__ = ["IMAGE_NAME", "encode_image", "import_images", "store_image"]
+__all__ = ["IMAGE_NAME", "check_place", "encode_image", "import_images", "store_image"]
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
 MOST_PIXELS = 50_000_000
 LONGEST_SIDE = 2_400
 MOST_BYTES = 20 << 20
-IMAGE_NAME = re.compile(r"^[0-9a-f]{64}\.(png|jpg)$")
+IMAGE_NAME = re.compile(r"^[0-9a-f]{64}\.(png|jpg)\Z")
 FIELDS = ("image", "left_image", "right_image")
 
 
@@ -70,7 +70,12 @@ def _check_size(size: tuple[int, int]) -> None:
 def store_image(content: bytes, folder: Path) -> str:
     """Write an image to the folder of the campaign's images; returns its name there."""
     name, written = encode_image(content)
-    folder.mkdir(exist_ok=True)
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{folder} is to hold the images, and is no folder that can be made: {error.strerror}."
+        ) from error
     if not (folder / name).exists():
         with replace_file(folder / name) as draft:
             draft.write_bytes(written)
@@ -83,17 +88,28 @@ def import_images(project: Project, tasks: list[Task], folder: Path) -> list[Tas
     return [_import_one(task, base, folder) for task in tasks]
 
 
+def check_place(task: Task, path: Path, base: Path) -> None:
+    """Refuse the image of a task that is no file of sensible size within the folder of images."""
+    try:
+        found = path.resolve()
+        is_within, is_file = found.is_relative_to(base), found.is_file()
+        n_bytes = found.stat().st_size if is_file else 0
+    except (OSError, ValueError, RuntimeError) as error:  # a name that is none, a link to itself
+        raise InputError(f"Task {quote(task.name)}: {quote(str(path))} cannot be opened as an image.") from error
+    if not is_within:
+        raise InputError(f"Task {quote(task.name)}: {quote(str(path))} lies outside {base}. Name images within it.")
+    if not is_file or n_bytes > MOST_BYTES:
+        raise InputError(f"Task {quote(task.name)}: {found} is no file, or larger than {MOST_BYTES >> 20} MB.")
+
+
 def _import_one(task: Task, base: Path, folder: Path) -> Task:
     content = dict(task.content)
     for field in FIELDS:
         given = content.get(field)
         if given is None or (IMAGE_NAME.match(given) and (folder / given).is_file()):
             continue
-        path = (base / given).resolve()
-        if not path.is_relative_to(base):
-            raise InputError(f"Task {quote(task.name)}: {quote(given)} lies outside {base}. Name images within it.")
-        if not path.is_file() or path.stat().st_size > MOST_BYTES:
-            raise InputError(f"Task {quote(task.name)}: {path} is no file, or larger than {MOST_BYTES >> 20} MB.")
+        path = base / given
+        check_place(task, path, base)
         try:
             content[field] = store_image(path.read_bytes(), folder)
         except InputError as error:

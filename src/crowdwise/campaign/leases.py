@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from crowdwise.campaign.task_queue import TaskQueue
 
-__all__ = ["ACCEPTED", "REPEATED", "Answer", "Leases", "Outcome"]
+__all__ = ["ACCEPTED", "BARRED", "REPEATED", "Answer", "Leases", "Outcome"]
 
-ACCEPTED, REPEATED = "accepted", "repeated"
+ACCEPTED, REPEATED, BARRED = "accepted", "repeated", "barred"
 TRIES = 24  # candidates of the queue that are tried before the database is asked for any
 
 
@@ -38,7 +38,8 @@ class Outcome(NamedTuple):
     Attributes
     ----------
     status
-        ACCEPTED, REPEATED (it was there already), or why it was refused: "full", "answered", "key", "nothing".
+        ACCEPTED, REPEATED (it was there already), or why it was refused: BARRED (the worker may not work), "full",
+        "answered", "key", "limit", "nothing".
     tasks
         Tasks that the worker holds now.
     task
@@ -75,7 +76,9 @@ class Leases:
     lease_seconds
         How long a worker holds a task.
     room
-        How many answers may still be bought.
+        How many questions may still be given out.
+    late_room
+        How many answers may still be bought, of questions that are not out any more.
     """
 
     def __init__(
@@ -85,9 +88,11 @@ class Leases:
         queue: TaskQueue,
         lease_seconds: float,
         room: Callable[[], int] = lambda: 1 << 60,
+        late_room: Callable[[], int] = lambda: 1 << 60,
         per_worker: int = 0,
     ) -> None:
-        self.queue, self.lease_seconds, self.room, self.per_worker = queue, lease_seconds, room, per_worker
+        self.queue, self.lease_seconds, self.per_worker = queue, lease_seconds, per_worker
+        self.room, self.late_room = room, late_room
         self.n_leased = self.n_answers = 0  # in the whole campaign, as far as is known here
         self.touched: set[int] = set()  # tasks that may have been finished since somebody looked
 
@@ -96,7 +101,7 @@ class Leases:
 
         lock = "" if is_sqlite else " FOR UPDATE SKIP LOCKED"
         free = f"(SELECT slot FROM slots WHERE task_id = ? AND state = {FREE} ORDER BY slot LIMIT 1{lock})"
-        self._keys = line("SELECT task_id, kind FROM answers WHERE worker_id = ? AND client_key = ?")
+        self._keys = line("SELECT task_id, kind, answer FROM answers WHERE worker_id = ? AND client_key = ?")
         self._held = line(f"SELECT task_id FROM slots WHERE worker_id = ? AND state = {LEASED} AND expires > ?")
         self._take = line(
             f"UPDATE slots SET worker_id = ?, state = ?, expires = ? WHERE task_id = ? AND slot = {free} "
@@ -145,7 +150,10 @@ class Leases:
             f"AND (SELECT COUNT(*) FROM slots WHERE task_id = tasks.id AND state IN ({FREE}, {LEASED})) = 0 "
             "RETURNING id"
         )
-        self._reopen = line("UPDATE tasks SET state = 'open', reason = '', finished = NULL WHERE id = ?")
+        self._reopen = line(  # what the manager stopped stays stopped
+            "UPDATE tasks SET state = 'open', reason = '', finished = NULL "
+            "WHERE id = ? AND substr(reason, 1, 7) <> 'manager'"
+        )
         self._open_slots = line(f"UPDATE slots SET state = {FREE} WHERE task_id = ? AND state = {CLOSED}")
 
     def lease(self, cursor: Any, worker: int, n: int, now: float) -> tuple[int, ...]:
@@ -199,14 +207,15 @@ class Leases:
         held = cursor.rowcount == 1
         if not held and (refused := self.look_closely(cursor, given, now)) is not None:
             return refused
-        if not self._write(cursor, given, "skip" if given.answer is None else "answer", now):
-            back = self._again if given.answer is not None else None
-            if back is not None:  # the key belongs to another answer
-                cursor.execute(back, (now + self.lease_seconds, given.task, given.worker))
-            return Outcome("key", (), given.task)
         if given.answer is None and held:
             self.queue.change(given.task, -1)
             self.n_leased -= 1
+        if not self._write(cursor, given, "skip" if given.answer is None else "answer", now):
+            if given.answer is not None:  # the key belongs to another answer
+                cursor.execute(self._again, (now + self.lease_seconds, given.task, given.worker))
+            elif held:
+                self._take_slot(cursor, given.worker, given.task, LEASED, now + self.lease_seconds)
+            return Outcome("key", (), given.task)
         self.note_answer(given)
         return Outcome(ACCEPTED, self.lease_after(cursor, given, now), given.task)
 
@@ -232,14 +241,24 @@ class Leases:
         """What becomes of an answer without a lease; None if a slot was free for it."""
         cursor.execute(self._keys, (given.worker, given.key))
         if (stored := cursor.fetchone()) is not None:
-            same = stored[0] == given.task and stored[1] == ("skip" if given.answer is None else "answer")
+            kind = "skip" if given.answer is None else "answer"
+            same = tuple(stored) == (given.task, kind, given.answer)
             tasks = self.lease(cursor, given.worker, given.n_next, now) if same else ()
             return Outcome(REPEATED if same else "key", tasks, given.task)
-        if given.answer is None or self._take_slot(cursor, given.worker, given.task, ANSWERED, None):
+        has_room = self._has_room(given.worker)
+        is_wanted = given.answer is not None and has_room
+        if is_wanted and self._take_slot(cursor, given.worker, given.task, ANSWERED, None):
             return None
         cursor.execute(self._state, (given.task, given.worker))
-        status = "full" if cursor.fetchone() is None else "answered"
+        is_answered = cursor.fetchone() is not None
+        if given.answer is None and not is_answered:
+            return None
+        status = "answered" if is_answered else "full" if has_room else "limit"
         return Outcome(status, self.lease(cursor, given.worker, given.n_next, now), given.task)
+
+    def _has_room(self, worker: int) -> bool:
+        """Whether an answer to a question that the worker does not hold any more may be bought."""
+        return self.late_room() > 0 and not 0 < self.per_worker <= self.queue.answered[worker]
 
     def _write(self, cursor: Any, given: Answer, kind: str, now: float) -> bool:
         """Write a row of answers; False if the worker has used the key already."""
@@ -266,10 +285,11 @@ class Leases:
         self.queue.answered[worker] -= 1
         self.n_answers -= 1
         self.n_leased += 1
-        if task not in self.queue.taken:
-            self.queue.add(task, self.queue.cap)
         cursor.execute(self._reopen, (task,))
-        cursor.execute(self._open_slots, (task,))
+        if cursor.rowcount:
+            if task not in self.queue.taken:
+                self.queue.add(task, self.queue.cap)
+            cursor.execute(self._open_slots, (task,))
         return Outcome(ACCEPTED, (task,), task)
 
     def leave(self, cursor: Any, worker: int) -> None:

@@ -77,6 +77,7 @@ class ManagerActions:
         worker = self._find_worker(name)
 
         def work(given: Work) -> None:
+            was = given.connection.execute(sa.select(db.workers.c.state).where(db.workers.c.id == worker.id)).scalar()
             given.connection.execute(
                 db.workers.update().where(db.workers.c.id == worker.id).values(state=state, reason=reason)
             )
@@ -84,7 +85,7 @@ class ManagerActions:
                 self.campaign.leases.leave(given.cursor, worker.id)
             if state == "excluded":
                 self._free_answers(given, worker.id)
-            elif worker.state == "excluded":
+            elif was == "excluded":
                 self._restore_answers(given, worker.id)
             self.campaign.load_workers(given.connection)
             self.campaign.load_queue(given.connection)
@@ -168,7 +169,7 @@ class ManagerActions:
             raise InputError(f"There is no task {quote(name)}.")
 
         def work(given: Work) -> None:
-            self.change_task(given, task, state, reason or "manager")
+            self.change_task(given, task, state, f"manager: {reason}" if reason else "manager")
 
         self._run(work, f"set task {state}", name, reason)
 

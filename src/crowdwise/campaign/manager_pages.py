@@ -13,9 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
+from pydantic import ValidationError
 
 from crowdwise.campaign import charts
-from crowdwise.campaign.access import MANAGER_COOKIE, check_form, get_service, refuse_cross_site, session_of
+from crowdwise.campaign.access import (
+    MANAGER_COOKIE,
+    check_form,
+    get_service,
+    read_form,
+    refuse_cross_site,
+    session_of,
+)
+from crowdwise.campaign.api_models import NewWorker
 from crowdwise.campaign.manager_actions import ManagerActions
 from crowdwise.campaign.page_templates import render
 from crowdwise.campaign.security import hash_token, verify_password
@@ -50,8 +59,9 @@ async def log_in(request: Request) -> Response:
     """Begin a session, if the password is right; a few tries a minute for each address."""
     service = get_service(request)
     refuse_cross_site(request)
-    form = await request.form(max_files=0, max_fields=10)
-    if not service.login_limit.allows(request.client.host if request.client else ""):
+    form = await read_form(request, 10)
+    host = request.client.host if request.client else ""
+    if not service.login_limit.allows(host) or not service.all_logins_limit.allows(""):
         return render("login.html", service, 429, note="Too many tries. Wait a minute.")
     store = service.campaign.store
     stored = store.read_setting("password") or ""
@@ -140,6 +150,8 @@ async def send_events(request: Request) -> Response:
         while not service.stopping and not await request.is_disconnected():
             changed = service.campaign.changed
             if changed != seen:
+                if not await asyncio.to_thread(session_of, request):
+                    return
                 page = await asyncio.to_thread(_render_live, service, session, base)
                 seen = service.consensus.snapshot_number()
                 quiet = 0.0
@@ -161,7 +173,7 @@ async def act(request: Request) -> Response:
     session = await asyncio.to_thread(session_of, request)
     if not session:
         return _to_login()
-    form = {name: str(value)[:1_000] for name, value in (await request.form(max_files=0, max_fields=20)).items()}
+    form = {name: str(value)[:1_000] for name, value in (await read_form(request, 20)).items()}
     check_form(request, form.get("form"), session)
     service = get_service(request)
     actions = ManagerActions(service.campaign, "password")
@@ -172,11 +184,15 @@ async def act(request: Request) -> Response:
 
 
 def _do(service: Service, actions: ManagerActions, form: dict[str, str], base: str) -> dict[str, str] | None:
-    what, worker, reason = form.get("do"), form.get("worker", "").strip(), form.get("reason", "").replace("\x00", "")
-    if what in ("add", "link"):
-        if not worker or len(worker) > 200 or not worker.isprintable():
-            raise InputError("A worker needs a name of at most 200 letters.")
-        return service.make_link(actions.add_worker(worker) if what == "add" else actions.renew_link(worker), base)
+    what, worker, reason = form.get("do"), form.get("worker", ""), form.get("reason", "").replace("\x00", "")
+    if what == "add":
+        try:
+            worker = NewWorker(worker=worker).worker
+        except ValidationError as error:
+            raise InputError("A worker needs a name of at most 200 letters, all of which can be seen.") from error
+        return service.make_link(actions.add_worker(worker), base)
+    if what == "link":
+        return service.make_link(actions.renew_link(worker), base)
     if what in STATES:
         actions.set_worker_state(worker, what, reason)
     elif what == "pseudonymise":
@@ -198,7 +214,7 @@ def _do(service: Service, actions: ManagerActions, form: dict[str, str], base: s
 async def log_out(request: Request) -> Response:
     """End the session; its cookie is worth nothing any more."""
     session = await asyncio.to_thread(session_of, request)
-    form = await request.form(max_files=0, max_fields=5)
+    form = await read_form(request, 5)
     check_form(request, form.get("form"), session)
     await asyncio.to_thread(get_service(request).campaign.store.end_session, hash_token(session))
     response = _to_login()

@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from crowdwise.acquire.pair_worth import JOINT
 from crowdwise.acquire.task_policies import TASK_POLICIES
@@ -31,7 +32,8 @@ PLAIN_POLICIES = ("round-robin", "uniform")  # need no consensus
 SECTIONS = ("question", "instructions", "tasks", "answers", "gold", "workers", "stop", "budget", "server")
 MOST_CLASSES = 200
 MOST_TEXT = 100_000  # letters of instructions; a page that is longer is not read
-DATABASES = re.compile(r"^(sqlite|postgresql)(\+\w+)?://", re.IGNORECASE)
+SCHEME = re.compile(r"^(?P<scheme>\w[\w+.-]*)://", re.ASCII)
+LARGEST = 1e12  # of a number in the file
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,18 @@ class Question:
 
     def _check_value(self, answer: object) -> float:
         try:
-            value = math.nan if isinstance(answer, bool) else float(answer)  # type: ignore[arg-type]
+            if isinstance(answer, bool) or (isinstance(answer, str) and "_" in answer):
+                raise InputError
+            value = float(answer)  # type: ignore[arg-type]
         except (TypeError, ValueError, OverflowError):
             value = math.nan
         if not self.low <= value <= self.high:
             raise InputError(f"{quote(answer)} is no number from {self.low:g} to {self.high:g}.")
+        n_steps = (value - self.low) / self.step
+        if abs(n_steps - round(n_steps)) > 1e-6 * max(1.0, abs(n_steps)) and value != self.high:
+            raise InputError(
+                f"{quote(answer)} is no number from {self.low:g} to {self.high:g} in steps of {self.step:g}."
+            )
         return value
 
 
@@ -160,10 +169,30 @@ class Project:
     @property
     def database_url(self) -> str:
         """SQLAlchemy's address of the database."""
-        given = os.environ.get("CROWDWISE_DATABASE") or self.database
-        if not DATABASES.match(given):
-            return f"sqlite:///{(self.folder / (given or 'campaign.db')).resolve()}"
-        return re.sub(r"^postgresql(\+\w+)?://", "postgresql+psycopg://", given, flags=re.IGNORECASE)
+        given = os.environ.get("CROWDWISE_DATABASE") or self.database or "campaign.db"
+        found = SCHEME.match(given)
+        scheme = found["scheme"].lower().partition("+")[0] if found else "sqlite"
+        rest = given[found.end() :] if found else str(self.folder / given)
+        if scheme == "postgresql":
+            return _check_server(f"postgresql+psycopg://{rest}")
+        path = rest.removeprefix("/").partition("?")[0] if found else rest
+        if scheme != "sqlite" or not path or path.startswith(":") or not path.isprintable():
+            raise InputError(
+                f"{self.path}: the database must be the name of a file (SQLite), or an address postgresql://…"
+            )
+        return f"sqlite:///{Path(path).resolve()}"
+
+
+def _check_server(url: str) -> str:
+    """The address of a PostgreSQL server; one that cannot be read is not shown, as it may hold a password."""
+    try:
+        urlsplit(url).port  # noqa: B018 (looks at it)
+    except ValueError as error:
+        raise InputError(
+            "The address of the database cannot be read. Write postgresql://name:password@host:5432/database, "
+            "with signs of the password as %40 and the like."
+        ) from error
+    return url
 
 
 class Section:
@@ -195,12 +224,18 @@ class Section:
             raise self._fail(key, given, f"one of {', '.join(allowed)}")
         return given
 
-    def number(self, key: str, default: float, low: float, high: float = math.inf) -> float:
+    def number(self, key: str, default: float, low: float, high: float = LARGEST) -> float:
         """A number within bounds, both included."""
         given = self.values.pop(key, default)
         if isinstance(given, bool) or not isinstance(given, int | float) or not low <= given <= high:
-            bounds = f"a number from {low:g} to {high:g}" if high < math.inf else f"a number of at least {low:g}"
-            raise self._fail(key, given, bounds)
+            raise self._fail(key, given, f"a number from {low:g} to {high:g}")
+        return given
+
+    def flag(self, key: str) -> bool:
+        """True or false; false by default."""
+        given = self.values.pop(key, False)
+        if not isinstance(given, bool):
+            raise self._fail(key, given, "true or false")
         return given
 
     def count(self, key: str, default: int, low: int = 0, high: int = 1_000_000_000) -> int:
@@ -215,6 +250,12 @@ class Section:
         given = self.values.pop(key, [])
         if not isinstance(given, list) or not all(isinstance(each, str) and each.strip() for each in given):
             raise self._fail(key, given, "a list of texts, none of them empty")
+        if hidden := [each for each in given if each != each.strip() or not each.isprintable()]:
+            raise self._fail(
+                key,
+                given,
+                f"a list of texts on one line, without blanks around them or unseen letters: {quote(hidden[0])}",
+            )
         if repeated := sorted({each for each in given if given.count(each) > 1}):
             raise self._fail(key, given, f"a list without repeats ({listing(repeated)})")
         return tuple(given)
@@ -242,7 +283,9 @@ def read_project(path: str | Path) -> Project:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(f"{path}: there is no such file. docs/campaign.md has one to begin with.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError as error:
+        raise InputError(f"{path} is nested too deeply for a project file.") from error
+    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
         raise InputError(f"{path} is no TOML file: {error}.") from error
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}.") from error
@@ -291,16 +334,20 @@ def _read_question(section: Section) -> Question:
     kind = section.choice("kind", "classes", KINDS)
     text = section.text("text")
     classes = section.texts("classes")
-    low, high = section.number("low", 0, -1e12), section.number("high", 100, -1e12)
-    step, ties = section.number("step", 1, 1e-9), section.values.pop("ties", False)
+    if absent := [key for key in ("low", "high", "step") if key in section.values and kind != "values"]:
+        raise InputError(f"{section.origin}: {absent[0]} of [question] is for questions of kind values. Leave it out.")
+    low, high = section.number("low", 0, -LARGEST), section.number("high", 100, -LARGEST)
+    step, ties = section.number("step", 1, 1e-9), section.flag("ties")
     if kind in ("classes", "multi-label") and not (1 if kind == "multi-label" else 2) <= len(classes) <= MOST_CLASSES:
         raise InputError(f'{section.origin}: [question] needs classes = ["…", "…"], from 2 to {MOST_CLASSES} of them.')
     if kind in ("comparison", "values") and classes:
         raise InputError(f"{section.origin}: a question of kind {kind} has no classes. Leave them out.")
     if kind == "values" and not low < high:
         raise InputError(f"{section.origin}: low of [question] is {low:g} and must be below high, {high:g}.")
+    if kind == "values" and step > high - low:
+        raise InputError(f"{section.origin}: step of [question] is {step:g}, more than from {low:g} to {high:g}.")
     if kind == "comparison":
-        classes = OUTCOMES if ties is True else OUTCOMES[:2]
+        classes = OUTCOMES if ties else OUTCOMES[:2]
     return Question(kind, text, classes, low, high, step)
 
 
@@ -328,9 +375,20 @@ def _read_stop(section: Section) -> StopRule:
 
 def _check_address(section: Section, key: str) -> str:
     given = section.text(key, "")
-    if given and not re.match(r"^https?://[^\s/]", given):
+    if given and not _is_web_address(given):
         raise section._fail(key, given, "an address that begins with https:// or http://")
     return given
+
+
+def _is_web_address(given: str) -> bool:
+    """Whether something is an address of the web, of a host with a port that there may be."""
+    if not re.fullmatch(r"https?://[\x21-\x7e]+", given):
+        return False
+    try:
+        found = urlsplit(given)
+        return bool(found.hostname and found.hostname.strip(".")) and (found.port is None or found.port > 0)
+    except ValueError:
+        return False
 
 
 def _check_together(project: Project) -> None:
@@ -353,6 +411,11 @@ def _check_together(project: Project) -> None:
             f"{project.path}: the policy {project.policy} of [answers] is for questions of kind classes; of kind "
             f"{project.question.kind} use one of {', '.join(PLAIN_POLICIES)}."
         )
+    for example in project.examples if project.question.kind == "classes" else ():
+        if example.answer not in project.question.classes:
+            raise InputError(
+                f"{project.path}: answer of [[instructions.examples]] is {quote(example.answer)}, which is no class."
+            )
     for address in project.webhooks:
-        if not re.match(r"^https?://[^\s/]", address):
+        if not _is_web_address(address):
             raise InputError(f"{project.path}: webhooks of [server] holds {quote(address)}, which is no web address.")

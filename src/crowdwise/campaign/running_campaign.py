@@ -15,12 +15,13 @@ import sqlalchemy as sa
 from crowdwise.campaign import tables as db
 from crowdwise.campaign.batch_leases import BatchLeases
 from crowdwise.campaign.images import import_images
-from crowdwise.campaign.leases import ACCEPTED, Answer, Leases, Outcome
+from crowdwise.campaign.leases import ACCEPTED, BARRED, Answer, Leases, Outcome
 from crowdwise.campaign.security import Signer, hash_password
-from crowdwise.campaign.store import Store, open_store
+from crowdwise.campaign.store import Store, explain_failure, open_store
 from crowdwise.campaign.task_files import Task, read_tasks
 from crowdwise.campaign.task_queue import TaskQueue
 from crowdwise.campaign.writer import Work, Writer
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,6 +32,7 @@ __all__ = ["Campaign", "KnownTask", "KnownWorker", "open_campaign"]
 
 log = logging.getLogger("crowdwise.campaign")
 IMAGES = "media"  # folder of the images, beside the project
+OPEN = "open"  # among a worker's details: they came by the open link
 REFRESH = 2.0  # seconds after which what another server changed is known here
 
 
@@ -59,9 +61,19 @@ def open_campaign(project: Project, *, add_tasks: bool = True) -> Campaign:
     """Open the database of a project, migrated, and add the tasks of its file that are new."""
     tasks = read_tasks(project) if add_tasks else []
     store = open_store(project)
-    if new := store.list_new(tasks):
-        store.add_tasks(import_images(project, new, project.folder / IMAGES))
-    return Campaign(project, store)
+    try:
+        store.check_answers()
+        store.fit_slots()
+        store.update_tasks(tasks)
+        if new := store.list_new(tasks):
+            store.add_tasks(import_images(project, new, project.folder / IMAGES))
+        return Campaign(project, store)
+    except sa.exc.DatabaseError as error:
+        store.close()
+        raise explain_failure(store.engine, error) from error
+    except BaseException:
+        store.close()
+        raise
 
 
 class Campaign:
@@ -76,7 +88,10 @@ class Campaign:
     def __init__(self, project: Project, store: Store) -> None:
         self.project, self.store = project, store
         self.images = project.folder / IMAGES
-        self.signer = Signer(store.write_setting("secret", secrets.token_hex(32), replace=False))
+        try:
+            self.signer = Signer(store.write_setting("secret", secrets.token_hex(32), replace=False))
+        except ValueError as error:
+            raise InputError("The key in the campaign's database is damaged. Take its latest backup.") from error
         self.paused = store.read_setting("paused") == "yes"
         self.tasks: dict[int, KnownTask] = {}
         self.task_numbers: dict[str, int] = {}
@@ -90,7 +105,8 @@ class Campaign:
             is_sqlite=store.is_sqlite,
             queue=self.queue,
             lease_seconds=project.lease_seconds,
-            room=self._budget_left,
+            room=lambda: 0 if self.paused else self._budget_left(),
+            late_room=self._budget_left,
             per_worker=project.per_worker,
         )
         self.writer = Writer(store, submit_many=self._submit_many, regular=self._do_regular_work, recover=self.load)
@@ -128,12 +144,17 @@ class Campaign:
         except sa.exc.SQLAlchemyError as error:  # the database is away: the next transaction tries again
             log.warning("the state cannot be read", extra={"error": type(error).__name__})
 
-    def _load_tasks(self, connection: sa.Connection) -> None:
+    def _load_tasks(self, connection: sa.Connection) -> list[int]:
+        """Read the tasks that are not known here; returns their numbers."""
         newest = max(self.tasks, default=0)
         columns = (db.tasks.c.id, db.tasks.c.name, db.tasks.c.content, db.tasks.c.gold)
         for number, name, content, gold in connection.execute(sa.select(*columns).where(db.tasks.c.id > newest)):
-            self.tasks[number] = KnownTask(number, name, json.loads(content), gold is not None)
+            try:
+                self.tasks[number] = KnownTask(number, name, json.loads(content), gold is not None)
+            except ValueError as error:
+                raise InputError(f"Task {quote(name)} in the database is damaged. Take its latest backup.") from error
             self.task_numbers[name] = number
+        return [number for number in self.tasks if number > newest]
 
     def load_workers(self, connection: sa.Connection) -> None:
         """Read every worker."""
@@ -171,8 +192,6 @@ class Campaign:
         self.leases.n_leased, self.leases.n_answers = found.get(db.LEASED, 0), found.get(db.ANSWERED, 0)
 
     def _budget_left(self) -> int:
-        if self.paused:
-            return 0
         return self.project.budget - self.n_answers - self.n_leased if self.project.budget else 1 << 60
 
     def _do_regular_work(self, work: Work) -> None:
@@ -180,7 +199,7 @@ class Campaign:
         self.leases.sweep(work.cursor, work.now)
         self.announce_finished(work, self.leases.finish_full(work.cursor, work.now))
         if time.monotonic() - self._refreshed > REFRESH:
-            self._load_tasks(work.connection)
+            self._load_new(work)
             self.load_workers(work.connection)
             before = self.n_answers
             self.count_answers(work.connection)
@@ -203,7 +222,17 @@ class Campaign:
         return await self.writer.run(lambda work: self._lease(work, worker, n))
 
     def _lease(self, work: Work, worker: int, n: int) -> Outcome:
+        if not self._is_active(work, worker):
+            return Outcome(BARRED)
         return Outcome(ACCEPTED, self.leases.lease(work.cursor, worker, n, work.now))
+
+    def _is_active(self, work: Work, worker: int) -> bool:
+        """Whether a worker may work now: they may have been excluded since their request began."""
+        known = self.workers.get(worker)
+        if known is not None:
+            return known.state == "active"
+        state = sa.select(db.workers.c.state).where(db.workers.c.id == worker)  # another server has just added them
+        return bool(work.connection.execute(state).scalar() == "active")
 
     async def submit(self, given: Answer) -> Outcome:
         """Store an answer or a skip; returns once it is on disk, with the next task."""
@@ -212,11 +241,20 @@ class Campaign:
         return outcome
 
     def _submit_many(self, work: Work, batch: list[Answer]) -> list[Outcome]:
-        return self.leases.submit_many(work.cursor, batch, work.now)
+        taken = [self._is_active(work, given.worker) for given in batch]
+        active = [given for given, may in zip(batch, taken, strict=True) if may]
+        stored = iter(self.leases.submit_many(work.cursor, active, work.now) if active else ())
+        return [next(stored) if may else Outcome(BARRED) for may in taken]
 
     async def undo(self, worker: int, key: str) -> Outcome:
         """Take a worker's last answer back."""
-        outcome = await self.writer.run(lambda work: self.leases.undo(work.cursor, worker, key, work.now))
+        outcome = await self.writer.run(
+            lambda work: (
+                self.leases.undo(work.cursor, worker, key, work.now)
+                if self._is_active(work, worker)
+                else Outcome(BARRED)
+            )
+        )
         self.changed += 1
         return outcome
 
@@ -224,17 +262,24 @@ class Campaign:
         """Free what a worker holds."""
         await self.writer.run(lambda work: self.leases.leave(work.cursor, worker))
 
+    def is_invited(self, name: str) -> bool:
+        """Whether a worker of this name has a personal link: nobody else may come in under their name."""
+        row = self.store.find_worker(name)
+        return row is not None and not json.loads(row.details)
+
     async def enter(self, name: str, details: dict[str, str] | None = None) -> KnownWorker:
-        """The worker of this name, added if new."""
+        """The worker of this name who came by the open link, added if new."""
         number = self.worker_numbers.get(name)
         if number is None:
-            await self.writer.run(lambda work: self.enter_within(work, name, details or {}))
+            await self.writer.run(lambda work: self.enter_within(work, name, details or {OPEN: "yes"}))
             number = self.worker_numbers[name]
         return self.workers[number]
 
     def enter_within(self, work: Work, name: str, details: dict[str, str]) -> None:
         """Add a worker, within a transaction."""
-        values = {"name": name, "details": json.dumps(details), "created": work.now}
+        # A link never begins at a number that it had before: that of a worker who was deleted stays worthless.
+        link = secrets.randbelow(1 << 30)
+        values = {"name": name, "details": json.dumps(details), "created": work.now, "link": link}
         work.connection.execute(self.store.insert(db.workers).values(values).on_conflict_do_nothing())
         row = work.connection.execute(sa.select(db.workers).where(db.workers.c.name == name)).one()
         self.workers[row.id] = KnownWorker(row.id, row.name, row.state, row.reason, row.link)
@@ -247,7 +292,7 @@ class Campaign:
             return None
         name, number = found
         worker = self.workers.get(self.worker_numbers.get(name, -1))
-        if worker is None or worker.link < number:  # another server has just made the link
+        if worker is None or worker.link != number:  # another server may have made the link
             row = self.store.find_worker(name)
             if row is None:
                 return None
@@ -268,9 +313,7 @@ class Campaign:
         return n_new
 
     def _load_new(self, work: Work) -> None:
-        before = set(self.tasks)
-        self._load_tasks(work.connection)
-        for number in self.tasks.keys() - before:
+        for number in self._load_tasks(work.connection):
             self.queue.add(number, gold=self.tasks[number].has_gold)
 
     def progress(self, worker: int) -> dict[str, Any]:

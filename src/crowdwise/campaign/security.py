@@ -24,6 +24,7 @@ from crowdwise.labels.errors import InputError
 __all__ = ["Signer", "hash_password", "hash_token", "verify_password"]
 
 SHORT = 16  # bytes of a ticket's signature
+LONGEST_LINK = 1_500  # letters: a name of 200, each four bytes of UTF-8, and the signature
 COST = {"n": 1 << 14, "r": 8, "p": 1}  # 16 MB and some 50 ms: a guess is dear, a login is not
 
 
@@ -31,6 +32,10 @@ def hash_password(password: str) -> str:
     """A password as it may be stored: its scrypt hash and the salt."""
     if len(password) < 8:
         raise InputError("The password has fewer than 8 letters. Choose a longer one.")
+    try:
+        password.encode()
+    except UnicodeEncodeError as error:
+        raise InputError("The password is no UTF-8 text. Choose another one.") from error
     salt = secrets.token_bytes(16)
     digest = hashlib.scrypt(password.encode(), salt=salt, **COST)
     return f"scrypt${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"
@@ -63,7 +68,7 @@ class Signer:
 
     def __init__(self, secret: str) -> None:
         self._key = bytes.fromhex(secret)
-        self.read_link = lru_cache(maxsize=16_384)(self._read_link)
+        self._known_links = lru_cache(maxsize=16_384)(self._read_link)
 
     def _sign(self, purpose: str, text: str, size: int = 32) -> str:
         digest = hmac.digest(self._key, f"{purpose}\n{text}".encode("utf-8", "surrogatepass"), "sha256")
@@ -75,8 +80,11 @@ class Signer:
         body = base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
         return f"{body}.{self._sign('link', text)}"
 
-    def _read_link(self, token: str) -> tuple[str, int] | None:
+    def read_link(self, token: str) -> tuple[str, int] | None:
         """Worker and number of a link; None if it was not made here."""
+        return self._known_links(token) if len(token) <= LONGEST_LINK else None  # strangers must not fill the memory
+
+    def _read_link(self, token: str) -> tuple[str, int] | None:
         body, _, signature = token.partition(".")
         try:
             text = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode()
@@ -85,7 +93,7 @@ class Signer:
         if not hmac.compare_digest(self._sign("link", text).encode(), signature.encode("utf-8", "replace")):
             return None
         number, _, worker = text.partition(":")
-        return worker, int(number)
+        return (worker, int(number)) if token == self.make_link(worker, int(number)) else None
 
     def make_ticket(self, worker: int, task: int) -> str:
         """Says that this worker was given this task."""

@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import secrets
+import socket
 import sys
 import time
 from pathlib import Path
@@ -22,6 +23,8 @@ with explain_missing_package():
 from crowdwise.campaign.app import make_app
 from crowdwise.campaign.http_connection import BoundedHttpConnection
 from crowdwise.campaign.running_campaign import open_campaign
+from crowdwise.campaign.security import hash_token, verify_password
+from crowdwise.campaign.store import examine_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,6 +80,7 @@ def hold_database(project: Project) -> Iterator[None]:
         yield
         return
     path = Path(url.removeprefix("sqlite:///"))
+    examine_file(path)
     handle = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -94,13 +98,13 @@ def prepare_manager(campaign: Campaign) -> str:
     """Take the manager's password from CROWDWISE_PASSWORD; without one, the first start makes one and returns it."""
     store = campaign.store
     if token := os.environ.get("CROWDWISE_TOKEN"):
-        from crowdwise.campaign.security import hash_token
-
         if len(token) < 20:
             raise InputError("CROWDWISE_TOKEN has fewer than 20 letters. Use a long random one.")
         store.write_setting("token", hash_token(token))
     if given := os.environ.get("CROWDWISE_PASSWORD"):
-        campaign.set_password(given)
+        if not verify_password(given, store.read_setting("password") or ""):
+            campaign.set_password(given)
+            store.end_every_session()  # whoever knew the old one is out
         return ""
     if store.read_setting("password"):
         return ""
@@ -127,9 +131,22 @@ class CampaignServer(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
+def _check_port(host: str, port: int) -> None:
+    """Refuse an address on which nothing can listen, before anything is opened."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind(address)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no address"
+        raise InputError(f"Nothing can listen on {host}, port {port}: {reason}. Choose another with --port.") from error
+
+
 def serve_campaign(project: Project, *, host: str, port: int, log_requests: bool = False) -> None:
     """Serve a campaign until a signal stops it."""
     set_up_logs(requests=log_requests)
+    _check_port(host, port)
     with hold_database(project):
         os.umask(0o077)  # the database holds secrets
         campaign = open_campaign(project)

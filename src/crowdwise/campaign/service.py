@@ -27,8 +27,8 @@ class Service:
     ----------
     consensus
         The live consensus.
-    answer_limit, login_limit, entry_limit
-        How often a worker may answer, an address may log in, and an address may open the study.
+    answer_limit, login_limit, all_logins_limit, entry_limit
+        How often a worker may make a request, an address and everybody may log in, and an address may open the study.
     """
 
     def __init__(self, campaign: Campaign) -> None:
@@ -41,6 +41,7 @@ class Service:
         per_minute = self.project.answers_per_minute
         self.answer_limit = RateLimit(per_minute, max(per_minute, 20))
         self.login_limit = RateLimit(6, 6)
+        self.all_logins_limit = RateLimit(60, 60)  # whoever changes addresses guesses no faster than this
         self.entry_limit = RateLimit(60, 60)
 
     @property

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.campaign.clock import CampaignClock
 from crowdwise.campaign.installed_packages import explain_missing_package
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.errors import InputError, quote
 
 with explain_missing_package():
     import sqlalchemy as sa
@@ -27,6 +27,7 @@ with explain_missing_package():
     from sqlalchemy.dialects.sqlite import insert as insert_sqlite
 
     from crowdwise.campaign import tables as db
+    from crowdwise.campaign.images import FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from crowdwise.campaign.project import Project
     from crowdwise.campaign.task_files import Task
 
-__all__ = ["Store", "open_store"]
+__all__ = ["Store", "examine_file", "explain_failure", "open_store"]
 
 BACKUPS = 5  # that are kept; the oldest goes
 
@@ -44,20 +45,24 @@ def open_store(project: Project, *, backup: bool = True) -> Store:
     engine = _make_engine(project.database_url)
     try:
         _migrate(engine, backup=backup)
-    except sa.exc.OperationalError as error:
-        where = engine.url.render_as_string(hide_password=True)
-        raise InputError(
-            f"The database {where} cannot be opened: {str(error.orig).strip().splitlines()[0]}."
-        ) from error
-    return Store(engine, project)
+        return Store(engine, project)
+    except (sa.exc.DatabaseError, sqlite3.Error) as error:
+        engine.dispose()
+        raise explain_failure(engine, error) from error
+
+
+def explain_failure(engine: sa.Engine, error: Exception) -> InputError:
+    """A database that cannot be used, in a sentence without its password."""
+    where = engine.url.render_as_string(hide_password=True)
+    lines = str(getattr(error, "orig", error)).strip().splitlines() or [type(error).__name__]
+    return InputError(f"The database {where} cannot be used: {lines[0].rstrip('.')}.")
 
 
 def _make_engine(url: str) -> sa.Engine:
     if not url.startswith("sqlite"):
         return sa.create_engine(url, pool_size=4, max_overflow=4, pool_pre_ping=True, pool_timeout=10)
     path = Path(sa.engine.make_url(url).database or "campaign.db")
-    if not path.parent.is_dir():
-        raise InputError(f"{path.parent}: there is no such folder for the database.")
+    examine_file(path)
     engine = sa.create_engine(url, connect_args={"check_same_thread": False, "timeout": 30})
 
     @sa.event.listens_for(engine, "connect")
@@ -75,10 +80,54 @@ def _make_engine(url: str) -> sa.Engine:
     return engine
 
 
-def _migrate(engine: sa.Engine, *, backup: bool) -> None:
-    """Bring the tables up to date; a SQLite file that is changed is copied first."""
+def _configure_migrations() -> Config:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    return config
+
+
+def examine_file(path: Path) -> None:
+    """Refuse a file that is no database of a campaign, before anything in it is changed."""
+    if not path.parent.is_dir():
+        raise InputError(f"{path.parent}: there is no such folder for the database.")
+    if not path.exists():
+        return
+    if not path.is_file():
+        raise InputError(f"{path} is no file, so that it cannot be the campaign's database.")
+    try:
+        with path.open("rb") as file:
+            begin = file.read(16)
+    except OSError as error:
+        raise InputError(f"The database {path} cannot be read: {error.strerror}.") from error
+    if not begin:
+        return
+    if begin != b"SQLite format 3\x00":
+        raise InputError(f"{path} is no SQLite database. Name another file under [server] of the project.")
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=5)) as connection:
+            found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            health = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            revision = None
+            if "alembic_version" in found:
+                revision = (connection.execute("SELECT version_num FROM alembic_version").fetchone() or [None])[0]
+    except sqlite3.Error as error:
+        raise InputError(f"The database {path} cannot be used: {error}. Take its latest backup.") from error
+    if health != "ok":
+        raise InputError(f"The database {path} is damaged. Take its latest backup ({path.name}.DATE.backup).")
+    known = {each.revision for each in ScriptDirectory.from_config(_configure_migrations()).walk_revisions()}
+    wanted = set(db.metadata.tables)
+    if revision not in known and found and not wanted <= found:
+        raise InputError(f"{path} is the database of another program. Name another file under [server] of the project.")
+    if revision not in known and found:
+        raise InputError(f"The database {path} is of a newer crowdwise (revision {revision}). Update crowdwise.")
+    if revision in known and not wanted <= found:
+        lacking = ", ".join(sorted(wanted - found))
+        raise InputError(f"The database {path} lacks the table {lacking}. Take its latest backup.")
+
+
+def _migrate(engine: sa.Engine, *, backup: bool) -> None:
+    """Bring the tables up to date; a SQLite file that is changed is copied first."""
+    config = _configure_migrations()
     newest = ScriptDirectory.from_config(config).get_current_head()
     with engine.begin() as connection:
         if engine.dialect.name == "postgresql":  # two servers that start at once migrate one after the other
@@ -98,7 +147,10 @@ def _migrate(engine: sa.Engine, *, backup: bool) -> None:
 def back_up(path: Path) -> Path:
     """Copy a SQLite database, whole and consistent, beside itself; returns where."""
     target = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S')}.backup")
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as source, closing(sqlite3.connect(target)) as copy:
+    with (
+        closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as source,
+        closing(sqlite3.connect(target)) as copy,
+    ):
         source.backup(copy)
     for old in sorted(path.parent.glob(f"{path.name}.*.backup"))[:-BACKUPS]:
         old.unlink()
@@ -168,6 +220,75 @@ class Store:
         return insert_sqlite(table) if self.is_sqlite else insert_postgresql(table)
 
     # ---- tasks --------------------------------------------------------------------------------------------
+
+    def check_answers(self) -> None:
+        """Refuse a project whose question the answers that are there do not answer."""
+        line = sa.select(db.answers.c.answer).where(db.answers.c.kind == "answer").distinct()
+        if self.project.question.kind == "values":  # as many as there are numbers, and all of one kind
+            line = line.limit(1)
+        with self.read() as connection:
+            for given in connection.execute(line).scalars():
+                try:
+                    answer = json.loads(given)
+                    if not isinstance(answer, int | float) or self.project.question.kind != "values":
+                        self.project.question.check_answer(answer)  # a scale may be narrowed later
+                except InputError as error:
+                    raise InputError(
+                        f"{self.project.path}: the question has changed since answers were given: {error} "
+                        "Put it back as it was, or name another database under [server]."
+                    ) from error
+
+    def update_tasks(self, tasks: list[Task]) -> None:
+        """Take over known answers and texts that were changed in the file; a text that was answered stays."""
+        given = {task.name: task for task in tasks}
+        rows, answered = db.tasks.c, sa.select(db.answers.c.task_id).distinct()
+        with self.write() as connection:
+            was_shown = set(connection.execute(answered).scalars())
+            for row in connection.execute(sa.select(rows.id, rows.name, rows.content, rows.gold)).all():
+                task = given.get(row.name)
+                if task is None:
+                    continue
+                try:
+                    content, old = dict(task.content), json.loads(row.content)
+                except ValueError:
+                    continue  # said when it is loaded
+                content |= {field: old[field] for field in FIELDS if field in content and field in old}
+                gold = None if task.gold is None else json.dumps(task.gold, ensure_ascii=False)
+                if content == old and gold == row.gold:
+                    continue
+                if content != old and (row.id in was_shown or content.keys() != old.keys()):
+                    raise InputError(
+                        f"{self.project.tasks}: what task {quote(row.name)} shows has changed since it was given out. "
+                        "Put it back as it was, or give the new task another name."
+                    )
+                values = {"content": json.dumps(content, ensure_ascii=False), "gold": gold}
+                connection.execute(db.tasks.update().where(rows.id == row.id).values(values))
+
+    def fit_slots(self) -> None:
+        """Give every task as many places as the project says now; places that are taken stay."""
+        slots, cap = db.slots.c, self.project.per_task
+        counts = (
+            sa.select(slots.task_id, sa.func.count(), sa.func.max(slots.slot), db.tasks.c.state, db.tasks.c.reason)
+            .join(db.tasks, db.tasks.c.id == slots.task_id)
+            .group_by(slots.task_id, db.tasks.c.state, db.tasks.c.reason)
+            .having(sa.func.count() != cap)
+        )
+        with self.write() as connection:
+            for task, n, last, state, reason in connection.execute(counts).all():
+                if n > cap:
+                    spare = sa.select(slots.slot).where(
+                        slots.task_id == task, slots.state.in_((db.FREE, db.CLOSED))
+                    ).order_by(slots.slot.desc()).limit(n - cap)  # fmt: skip
+                    chosen = connection.execute(spare).scalars().all()
+                    connection.execute(db.slots.delete().where(slots.task_id == task, slots.slot.in_(chosen)))
+                    continue
+                is_open = state == "open" or reason == "cap"
+                if is_open and state != "open":
+                    values = {"state": "open", "reason": "", "finished": None}
+                    connection.execute(db.tasks.update().where(db.tasks.c.id == task).values(values))
+                begin = db.FREE if is_open else db.CLOSED
+                connection.execute(db.slots.insert(), [{"task_id": task, "slot": last + each, "state": begin}
+                                                       for each in range(1, cap - n + 1)])  # fmt: skip
 
     def list_new(self, tasks: list[Task]) -> list[Task]:
         """Those of some tasks whose names are not there yet."""
@@ -251,6 +372,11 @@ class Store:
         with self.read() as connection:
             ends = connection.execute(sa.select(db.sessions.c.expires).where(db.sessions.c.digest == digest)).scalar()
         return ends is not None and ends > self.clock.now()
+
+    def end_every_session(self) -> None:
+        """Forget all sessions."""
+        with self.write() as connection:
+            connection.execute(db.sessions.delete())
 
     def end_session(self, digest: str) -> None:
         """Forget a session."""

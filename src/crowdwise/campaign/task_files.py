@@ -53,12 +53,19 @@ def make_tasks(rows: Iterable[dict[str, Any]], question: Question, origin: str) 
     tasks: dict[str, Task] = {}
     for number, row in enumerate(rows, 1):
         where = f"{origin}, task {number}"
-        name = str(row.get("task") or "").strip()
+        for key in ("task", *SHOWN):
+            if not isinstance(row.get(key), str | int | float | None):
+                raise InputError(f"{where}: {key} is {quote(row[key])}. It must be a text or a number.")
+        name = "" if row.get("task") is None else str(row["task"]).strip()
         if not name or len(name) > MOST_NAME:
             raise InputError(f"{where} has no name, or one of more than {MOST_NAME} letters. Name it in column task.")
         if name in tasks:
             raise InputError(f"{where}: {quote(name)} is there already. Each task is one row.")
+        if not name.isprintable():
+            raise InputError(f"{where}: the name {quote(name)} has letters that cannot be seen. Choose another one.")
         content = {key: str(row[key]) for key in SHOWN if row.get(key) not in (None, "")}
+        if any("\x00" in text or not _is_unicode(text) for text in content.values()):
+            raise InputError(f"{where}, {quote(name)}, holds letters that no page can show (NUL, or half a character).")
         if sum(map(len, content.values())) > MOST_LETTERS:
             raise InputError(f"{where}, {quote(name)}, has more than {MOST_LETTERS:,} letters. Shorten it.")
         if question.kind == "comparison" and not {"left", "right"} <= content.keys():
@@ -72,21 +79,35 @@ def make_tasks(rows: Iterable[dict[str, Any]], question: Question, origin: str) 
     return list(tasks.values())
 
 
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def read_gold(path: Path, question: Question) -> dict[str, Any]:
     """Known answers by the name of their task, from a table with columns task and label (value, labels)."""
     rows = _read_rows(path, ("label", "value", "labels", "gold", "truth", "outcome"))
-    found = {}
+    found: dict[str, Any] = {}
     for number, row in enumerate(rows, 1):
         given = next((value for key, value in row.items() if key != "task" and value not in (None, "")), None)
         if given is None:
             raise InputError(f"{path}, row {number}, has no known answer. It needs a column label (or value, labels).")
-        found[str(row["task"])] = _check_gold(given, question, f"{path}, row {number}")
+        name, known = str(row["task"]).strip(), _check_gold(given, question, f"{path}, row {number}")
+        if name in found and found[name] != known:
+            raise InputError(f"{path}, row {number}: {quote(name)} has another known answer above. Give it one.")
+        found[name] = known
     return found
 
 
 def _check_gold(given: Any, question: Question, where: str) -> Any:
     if question.kind == "multi-label" and isinstance(given, str):
-        given = json.loads(given) if given.startswith("[") else [each for each in given.split("|") if each]
+        try:
+            given = json.loads(given) if given.startswith("[") else [each for each in given.split("|") if each]
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{where}: the known answer {quote(given)} is no list of classes in JSON.") from error
     elif question.kind != "values" and not isinstance(given, list):
         given = str(given)
     try:
@@ -122,5 +143,5 @@ def _read_rows(path: Path, wanted: tuple[str, ...]) -> list[dict[str, Any]]:
 def _plain(value: Any) -> Any:
     """A value as JSON has it; whole numbers that were read as decimals are whole again."""
     if isinstance(value, float):
-        return None if math.isnan(value) else int(value) if value == int(value) else value
+        return None if math.isnan(value) else int(value) if value.is_integer() else value
     return value

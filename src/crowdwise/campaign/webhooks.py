@@ -16,6 +16,7 @@ import httpx
 import sqlalchemy as sa
 
 from crowdwise.campaign import tables as db
+from crowdwise.campaign.writer import StoreUnavailableError
 
 if TYPE_CHECKING:
     from crowdwise.campaign.running_campaign import Campaign
@@ -53,7 +54,7 @@ class Webhooks:
                 try:
                     due = await asyncio.to_thread(self._read_due)
                     await asyncio.gather(*(self._send(client, row) for row in due))
-                except sa.exc.SQLAlchemyError as error:
+                except (sa.exc.SQLAlchemyError, StoreUnavailableError) as error:
                     log.warning("messages cannot be read", extra={"error": type(error).__name__})
                 await asyncio.sleep(PAUSE)
 
@@ -75,7 +76,7 @@ class Webhooks:
         try:
             reply = await client.post(row.address, content=row.body, headers=headers)
             done = reply.is_success
-        except httpx.HTTPError:
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError):  # one bad address must not stop the others
             done = False
         now = self.campaign.store.clock.now()
         values: dict[str, Any] = (

@@ -13,11 +13,11 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from pydantic import BaseModel, ValidationError
 
 from crowdwise.campaign import api_models as models
-from crowdwise.campaign.access import get_service, get_worker
-from crowdwise.campaign.leases import ACCEPTED, REPEATED, Answer, Outcome
+from crowdwise.campaign.access import get_service, get_worker, refuse_haste
+from crowdwise.campaign.leases import ACCEPTED, BARRED, REPEATED, Answer, Outcome
 from crowdwise.labels.errors import InputError
 
-__all__ = ["answer_from_form", "router"]
+__all__ = ["answer_from_form", "refuse_barred", "router"]
 
 router = APIRouter(prefix="/api", tags=["workers"])
 M = TypeVar("M", bound=BaseModel)
@@ -26,6 +26,7 @@ REFUSED = {
     "answered": "You have answered this task already.",
     "key": "This key was used for another answer.",
     "nothing": "There is no answer that you could take back.",
+    "limit": "No more answers are taken: this study, or your part of it, has all that it needs.",
 }
 ERRORS: dict[int | str, dict[str, Any]] = {
     code: {"model": models.ErrorReply} for code in (400, 401, 403, 404, 409, 413, 422, 429, 503)
@@ -58,8 +59,7 @@ def send(content: Any, status: int = 200) -> Response:
 def answer_from_form(request: Request, worker: int, given: models.AnswerRequest | models.SkipRequest) -> Answer:
     """An answer that may be stored: of a task that this worker was given, and one that was asked for."""
     service = get_service(request)
-    if not service.answer_limit.allows(str(worker)):
-        raise HTTPException(429, "This is too fast. Wait a moment.", {"Retry-After": "5"})
+    refuse_haste(request, worker)
     task = service.campaign.task_numbers.get(given.task)
     if task is None or not service.campaign.signer.check_ticket(given.ticket, worker, task):
         raise HTTPException(403, "This question was not given to you.")
@@ -72,8 +72,15 @@ def answer_from_form(request: Request, worker: int, given: models.AnswerRequest 
     return Answer(worker, task, given.key, json.dumps(answer, ensure_ascii=False), None, given.seconds, given.next)
 
 
+def refuse_barred(outcome: Outcome) -> None:
+    """Refuse a worker who was paused, excluded or deleted while the request came in."""
+    if outcome.status == BARRED:
+        raise HTTPException(403, "You do not work in this study at present. The manager can tell you more.")
+
+
 def reply(request: Request, worker: int, outcome: Outcome) -> Response:
     """What became of a request, with the next questions; 409 if it was refused."""
+    refuse_barred(outcome)
     if outcome.status not in (ACCEPTED, REPEATED):
         raise HTTPException(409, REFUSED[outcome.status])
     content = get_service(request).make_next(worker, outcome.tasks)
@@ -97,9 +104,9 @@ async def next_questions(request: Request) -> Response:
     worker = get_worker(request)
     service = get_service(request)
     wanted = await read_body(request, models.NextRequest)
-    if not service.answer_limit.allows(str(worker.id)):
-        raise HTTPException(429, "This is too fast. Wait a moment.", {"Retry-After": "5"})
+    refuse_haste(request, worker.id)
     outcome = await service.campaign.lease(worker.id, wanted.n)
+    refuse_barred(outcome)
     return send(service.make_next(worker.id, outcome.tasks))
 
 
@@ -125,11 +132,14 @@ async def undo_answer(request: Request) -> Response:
     """Take the last answer back; its question comes again."""
     worker = get_worker(request)
     given = await read_body(request, models.UndoRequest)
+    refuse_haste(request, worker.id)
     return reply(request, worker.id, await get_service(request).campaign.undo(worker.id, given.key))
 
 
 @router.post("/leave", status_code=204, response_class=Response, responses=ERRORS)
 async def leave_study(request: Request) -> Response:
     """Give back what this worker holds."""
-    await get_service(request).campaign.leave(get_worker(request).id)
+    worker = get_worker(request)
+    refuse_haste(request, worker.id)
+    await get_service(request).campaign.leave(worker.id)
     return Response(status_code=204)

@@ -127,9 +127,16 @@ class Writer:
 
     def run_blocking(self, work: Callable[[Work], T]) -> T:
         """The same for code without an event loop."""
+        if self._stopped:
+            raise StoreUnavailableError("the server stops")
         future: Future[T] = Future()
         self._requests.put(Request(work, future))
-        return future.result()
+        while True:
+            try:
+                return future.result(timeout=1.0)
+            except TimeoutError:
+                if future.done() or not self._thread.is_alive():  # the thread ended before it came to this
+                    raise StoreUnavailableError("the server stops") from None
 
     def _loop(self) -> None:
         due = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 import warnings
@@ -50,6 +51,10 @@ def _repair_standard_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
+    if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
+        # python -u, where what does not fit on a full disk is left out without an error
+        raw = io.FileIO(sys.stdout.fileno(), "w", closefd=False)
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), sys.stdout.encoding, line_buffering=True)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -72,8 +77,9 @@ def _check_arguments(arguments: Sequence[str]) -> None:
 
 
 def _print_warning(message: Warning | str, *_where: object, **_more: object) -> None:
-    """Say a warning in one line, without the place in the code that it comes from."""
-    _print_message(str(message))
+    """Say a warning in one line, without the place in the code that it comes from; of others' the first line."""
+    ours = type(message).__module__.startswith("crowdwise.")
+    _print_message(str(message) if ours else next(iter(str(message).splitlines()), ""))
 
 
 def _report_failure(error: BaseException, arguments: Sequence[str]) -> int:

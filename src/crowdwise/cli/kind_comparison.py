@@ -65,7 +65,7 @@ def _print_page(found: AnswerComparison, read: KindAnswers, files: LabelFiles) -
             "" if each.method == found.best else _number(each.behind),
             "" if each.method == found.best else _number(each.behind_error),
             *[_number(each.scores.get(name, math.nan)) for name in names],
-            f"{each.seconds:.1f}",
+            _number(each.seconds, 1),
         ]
         for each in found.standings
     ]
@@ -88,5 +88,5 @@ def _print_page(found: AnswerComparison, read: KindAnswers, files: LabelFiles) -
     console_tables.print_next_steps(console, steps)
 
 
-def _number(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.3f}"
+def _number(value: float, digits: int = 3) -> str:
+    return "–" if math.isnan(value) else f"{value:.{digits}f}"

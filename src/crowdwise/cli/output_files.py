@@ -46,6 +46,8 @@ def check_folder(out: str, option: str = "--out") -> Path:
     place = Path(out)
     try:
         nearest = next(folder for folder in (place, *place.absolute().parents) if os.path.lexists(folder))
+    except FileNotFoundError as error:  # of the folder that relative names begin in
+        raise InputError("The working folder is gone. Change to another folder, or give full paths.") from error
     except (OSError, ValueError) as error:
         raise InputError(f"{option} {quote(out)} is no name for a folder: {error}.") from error
     if not nearest.is_dir():
@@ -170,6 +172,7 @@ def print_csv(table: pa.Table) -> None:
 
     from crowdwise.labels.table_output import defuse_table
 
+    _refuse_closed_output()
     for number, batch in enumerate(defuse_table(table).combine_chunks().to_batches(max_chunksize=BATCH)):
         sink = pa.BufferOutputStream()
         pacsv.write_csv(batch, sink, pacsv.WriteOptions(include_header=number == 0))
@@ -179,7 +182,14 @@ def print_csv(table: pa.Table) -> None:
 
 def print_json(facts: Any) -> None:
     """Print one JSON value, and nothing else; numbers that JSON does not have are null."""
+    _refuse_closed_output()
     print(json.dumps(_without_nan(facts), indent=2))
+
+
+def _refuse_closed_output() -> None:
+    """Refuse to lose a result: what stands in for a closed standard output is the null device, by its own name."""
+    if getattr(sys.stdout, "name", None) == os.devnull:
+        raise InputError("Standard output is closed, so that the result would be lost. Write it to a file.")
 
 
 def _without_nan(value: Any) -> Any:

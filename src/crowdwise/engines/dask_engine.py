@@ -84,6 +84,8 @@ class Dask(StoringEngine):
         task, worker, label = options.get("task"), options.get("worker"), options.get("label")
         classes, on_duplicate = options.get("classes"), options.get("on_duplicate", "error")
         given = source if isinstance(source, list | tuple) else [source]
+        if any(isinstance(each, str) and each == "-" for each in given):
+            raise InputError("Workers of a cluster do not see standard input (-). Give files that they can all read.")
         local = expand_paths([each for each in given if "://" not in str(each)])
         paths = [str(Path(each).absolute()) for each in local] + [str(each) for each in given if "://" in str(each)]
         if on_duplicate not in ("error", "all"):
@@ -259,7 +261,10 @@ def _save_job(folder: Path, job: PassJob) -> dict[str, Any]:
         mapped = values if isinstance(values, np.memmap) and values.offset == 0 else None
         if mapped is None or mapped.filename is None or mapped.shape != values.shape:
             if name == "out":
-                raise InputError("On a cluster the posterior is on the disk: allocate it with labels.empty_rows.")
+                raise InputError(
+                    "The engine 'dask' fits labels on the disk, and these are in memory. Give fit their files, or what "
+                    "read(labels) of the engine makes of them; or use the engine 'numba'."
+                )
             np.save(folder / f"{name}.npy", values)
             rows[name] = (str(folder / f"{name}.npy"), None, None)
         else:

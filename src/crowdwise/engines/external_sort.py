@@ -17,7 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from crowdwise.engines.label_store import LabelStore, count_part_labels, fingerprint_files, finish_store, write_part
+from crowdwise.engines.label_store import (
+    LabelStore,
+    count_lane_part_labels,
+    fingerprint_files,
+    finish_store,
+    write_part,
+)
 from crowdwise.engines.names_on_disk import (
     TEXT_ROWS,
     Anywhere,
@@ -103,7 +109,7 @@ def sort_files(
             workers, known = coded["worker"][1], coded["label"][1]
             names = ", ".join(f"{written[role]} AS {role}" for role in ("worker", "label"))
             sizes = len(workers), len(known)
-            most = part_labels or count_part_labels(*sizes)
+            most = part_labels or count_lane_part_labels(n_labels, *sizes)
             n_buckets = count_buckets(n_labels, most)
             bucket = f"CAST(hash({written['task']}) % {n_buckets} AS INTEGER) AS bucket"
             rows = query(database, f"SELECT {written['task']} AS task, {names}, {bucket} FROM {table} s")

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LabelStore",
     "Part",
+    "count_lane_part_labels",
     "count_part_labels",
     "fingerprint_files",
     "finish_store",
@@ -55,6 +56,7 @@ __all__ = [
 FORMAT = 1
 ALIGNMENT = 64  # bytes; arrays of a part begin at multiples
 LEAST_PART, MOST_PART = 2**22, 2**26  # labels of a part
+MANY_PARTS, LEAST_LANE_PART = 32, 2**18  # parts that threads can share, and what is too little for one
 LABELS_A_ROW = 16  # of a part for each row of the workers' tables: clearing and adding these is small beside the pass
 _checked: dict[Path, tuple[int, int]] = {}  # size and time of the parts that this process has checked
 
@@ -74,8 +76,13 @@ class Part:
 
 
 def count_part_labels(n_workers: int, n_classes: int) -> int:
-    """Most labels of a part, which the sizes of the crowd decide."""
+    """Most labels of a part that has a table of its own, which the sizes of the crowd decide."""
     return int(np.clip(LABELS_A_ROW * n_workers * n_classes, LEAST_PART, MOST_PART))
+
+
+def count_lane_part_labels(n_labels: int, n_workers: int, n_classes: int) -> int:
+    """The same of a part that shares its table with others: so few that threads have parts enough to share."""
+    return min(count_part_labels(n_workers, n_classes), max(-(-n_labels // MANY_PARTS), LEAST_LANE_PART))
 
 
 @contextlib.contextmanager
@@ -96,9 +103,7 @@ def say_disk_errors(folder: Path) -> Iterator[None]:
 
 def write_part(folder: Path, number: int, labels: CrowdLabels, first: int = 0) -> Part:
     """Lay the labels of a run of tasks out, in one lane, and write them as a part, whole or not at all."""
-    blocks = lay_out_blocks(labels)
-    blocks = blocks._replace(lanes=np.array([0, blocks.n_blocks]))
-    values = blocks._asdict()
+    values = lay_out_blocks(labels, one_lane=True)._asdict()
     arrays = {name: np.ascontiguousarray(each) for name, each in values.items() if isinstance(each, np.ndarray)}
     places, offset, checksum, name = {}, 0, 0, f"part-{number:05}.blocks"
     with say_disk_errors(folder), (folder / f"{name}.draft-{os.getpid()}").open("wb") as file:

@@ -20,11 +20,12 @@ from crowdwise.labels.column_checks import (
     refuse_header_row,
     refuse_infinite,
     refuse_nul_bytes,
+    unreadable_values_error,
     warn_of_restored_characters,
 )
 from crowdwise.labels.columns import ROLES, Columns
 from crowdwise.labels.encode import Encoded, encode, settle_classes
-from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.errors import quote
 from crowdwise.labels.similar_names import warn_of_similar_names
 from crowdwise.labels.source_location import Place
 from crowdwise.labels.table_output import restore_names
@@ -108,9 +109,7 @@ def plain_names(values: pa.Array, column: str, place: Place) -> pa.Array:
         names = plain_arrow_names(values)
         names.validate(full=True)
     except pa.ArrowException as error:
-        raise InputError(
-            f"{place.origin}: {called} holds values that are not text in UTF-8. Convert them first."
-        ) from error
+        raise unreadable_values_error(values.type, called, place) from error
     return names
 
 

@@ -18,6 +18,8 @@ from crowdwise.kernels.confusion_rows import NO_GOLD
 from crowdwise.kernels.threads import map_lanes, run_lanes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from crowdwise.kernels.block_layout import Blocks
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
@@ -26,10 +28,18 @@ __all__ = ["ENGINE"]
 
 
 class BlockPasses:
-    """Passes over labels in blocks, and the memory that they share."""
+    """Passes over labels in blocks, and the memory that they share.
 
-    def __init__(self, blocks: Blocks) -> None:
-        self.blocks = blocks
+    Parameters
+    ----------
+    blocks
+        The labels.
+    counts
+        Counts that a pass adds to, as another has returned them, where the blocks are one lane.
+    """
+
+    def __init__(self, blocks: Blocks, counts: FloatArray | None = None) -> None:
+        self.blocks, self._counts = blocks, counts
         self.n_tasks, self.n_workers, self.n_classes = blocks.n_tasks, blocks.n_workers, blocks.n_classes
         self._scratch: dict[tuple[int, ...], FloatArray] = {}
 
@@ -40,7 +50,7 @@ class BlockPasses:
         n_states = log_prior.size
         table = transpose_truth_and_label(log_table).reshape(-1, n_states)
         sums = self._allocate_sums(n_states, table.shape, out)
-        run_lanes(lambda lane: em_passes.e_step(self.blocks, lane, log_prior, table, gold, sums), self.blocks.n_lanes)
+        self._run(sums.counts, lambda lane: em_passes.e_step(self.blocks, lane, log_prior, table, gold, sums))
         return self._statistics(sums)
 
     def e_step_votes(
@@ -49,7 +59,7 @@ class BlockPasses:
         """E-step and counts of a model whose label l speaks for class l alone."""
         flat = np.ascontiguousarray(bonus).reshape(-1)
         sums, blocks = self._allocate_sums(self.n_classes, flat.shape, out), self.blocks
-        run_lanes(lambda lane: em_passes.e_step_votes(blocks, lane, log_prior, flat, gold, sums), blocks.n_lanes)
+        self._run(sums.counts, lambda lane: em_passes.e_step_votes(blocks, lane, log_prior, flat, gold, sums))
         counts = sum_lanes(sums.counts).reshape(self.n_workers, self.n_classes)
         return Statistics(float(sums.log_likelihood.sum()), sums.class_counts.sum(axis=0), counts)
 
@@ -58,14 +68,14 @@ class BlockPasses:
         blocks, n_states = self.blocks, values.shape[1]
         counts = self._lane_tables(self.n_workers * self.n_classes, n_states)
         given = np.ascontiguousarray(values)
-        run_lanes(lambda lane: em_passes.accumulate(blocks, lane, given, counts[lane]), blocks.n_lanes)
+        self._run(counts, lambda lane: em_passes.accumulate(blocks, lane, given, counts[lane]))
         return Statistics(0.0, values.sum(axis=0), self._transpose_to_truth_label(sum_lanes(counts)))
 
     def count_against_vote_shares(self, otherwise: FloatArray, gold: IntArray = NO_GOLD) -> Statistics:
         """The same where the posterior is the share of votes."""
         n_classes, blocks = self.n_classes, self.blocks
         sums = self._allocate_sums(n_classes, (self.n_workers * n_classes, n_classes), None)
-        run_lanes(lambda lane: em_passes.count_against_vote_shares(blocks, lane, otherwise, gold, sums), blocks.n_lanes)
+        self._run(sums.counts, lambda lane: em_passes.count_against_vote_shares(blocks, lane, otherwise, gold, sums))
         return self._statistics(sums)
 
     def posterior_variance(self, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -75,6 +85,16 @@ class BlockPasses:
         run_lanes(lambda lane: em_passes.sum_variances(blocks, lane, posterior, *sums[lane]), blocks.n_lanes)
         every, named = sum_lanes(sums).reshape(2, self.n_workers, self.n_classes)
         return every, named
+
+    def _run(self, counts: FloatArray, work: Callable[[int], None]) -> None:
+        """Clear the tables of counts, unless they are to be added to, and run every lane."""
+
+        def clear_and_work(lane: int) -> None:
+            if self._counts is None:
+                counts[lane] = 0.0
+            work(lane)
+
+        run_lanes(clear_and_work, self.blocks.n_lanes)
 
     def _allocate_sums(self, n_states: int, shape: tuple[int, ...], out: FloatArray | None) -> Sums:
         """What the lanes fill; an empty table of posteriors says that these need not be stored."""
@@ -90,6 +110,9 @@ class BlockPasses:
 
         A single lane's table is the pass's result, and new each time.
         """
+        if self._counts is not None:
+            counts = self._counts
+            return (transpose_truth_and_label(counts) if counts.ndim == 3 else counts).reshape(1, *shape)
         if self.blocks.n_lanes == 1:
             return np.empty((1, *shape))
         if shape not in self._scratch:

@@ -28,11 +28,22 @@ class PassJob:
     rows: dict[str, Any] = field(default_factory=dict)
 
 
-def run_part(blocks: Blocks, job: PassJob, tasks: slice) -> Any:
-    """What one part adds to a pass; `out` among the rows is filled."""
+def run_part(blocks: Blocks, job: PassJob, tasks: slice, before: Statistics | None = None) -> Statistics:
+    """What one part adds to a pass; `out` among the rows is filled.
+
+    With what was found `before`, the sum of both, in the same memory.
+    """
     rows = {name: np.asarray(values[tasks]) for name, values in job.rows.items()}
-    found = getattr(BlockPasses(blocks), job.name)(**job.whole, **rows)
-    return found if isinstance(found, Statistics) else Statistics(0.0, np.zeros(1), np.stack(found))
+    adds = before is not None and job.name != "posterior_variance"
+    found = getattr(BlockPasses(blocks, before.counts if adds and before else None), job.name)(**job.whole, **rows)
+    if not isinstance(found, Statistics):
+        found = Statistics(0.0, np.zeros(1), np.stack(found))
+    if before is None:
+        return found
+    if not adds:
+        return add_results(before, found)
+    likelihood, class_counts = before.log_likelihood + found.log_likelihood, before.class_counts + found.class_counts
+    return Statistics(likelihood, class_counts, found.counts)
 
 
 def add_results(left: Statistics, right: Statistics) -> Statistics:

@@ -1,12 +1,14 @@
 """Labels that do not fit in memory: sorted by task once, on the disk, then passes part by part.
 
-A thread reads parts ahead while others run the compiled loops on those read; what parts add is added in their order, so
-that neither threads nor memory change a bit. Memory for P labels a part and T threads: (T + 2) × 7 P bytes of labels
-and (T + 5) × 8 M K² bytes of tables. T is lowered where that is more than allowed.
+A thread reads parts ahead while others run the compiled loops on those read. Neighbouring parts make a lane, which adds
+them to one table in their order; then the lanes are added in theirs, so that neither threads nor memory change a bit.
+Memory for P labels a part and T threads: (T + 2) × 7 P bytes of labels and (T + 5) × 8 M K² bytes of tables. T is
+lowered where that is more than allowed.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import queue
 import re
@@ -34,6 +36,7 @@ UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "m
 LEAST_MEMORY = 2**28  # Python, Arrow and the loops alone take about this
 SHARE_OF_FREE = 0.5  # of the memory that is free, where none is named
 AHEAD = 2  # parts that are read before a thread is free for them
+LANES = 8  # tables that the parts are added to: clearing and adding a table costs as much as thousands of labels
 
 
 def parse_memory(given: str | int | None) -> int:
@@ -87,48 +90,24 @@ class Stream(StoringEngine):
         return sort_files(source, folder, self._bytes, self.part_labels, **options)
 
     def _run(self, store: LabelStore, job: PassJob) -> Statistics:
-        """A job on all parts, results added in their order."""
-        threads = self._count_threads(store)
-        largest = max((part.n_bytes for part in store.parts), default=0)
-        buffers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        for _ in range(min(threads + AHEAD, len(store.parts))):
-            buffers.put(np.empty(largest, np.uint8))
-        failed = False
-
-        def read(part: Part) -> tuple[Any, Any]:
-            buffer = buffers.get()
-            try:
-                return buffer, None if failed else store.read_blocks(part, buffer)
-            except BaseException:
-                buffers.put(buffer)
-                raise
-
-        def work(part: Part, given: Future[tuple[Any, Any]]) -> Statistics:
-            buffer, blocks = given.result()
-            try:
-                found: Statistics = run_part(blocks, job, store.rows_of(part))
-                return found
-            finally:
-                buffers.put(buffer)
-
+        """A job on all parts: lanes of them run side by side, each adding to one table; then the lanes are added."""
+        lanes = _cut_parts(store.parts)
+        threads = min(self._count_threads(store), len(lanes))
         total: Statistics | None = None
-        pending: deque[Future[Statistics]] = deque()
-        with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(threads) as pool:
+        pending: deque[Future[Statistics | None]] = deque()
+        with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(max(threads, 1)) as pool:
+            run = _LanePass(store, job, threads + AHEAD, reader)
             try:
-                for part in store.parts:
-                    pending.append(pool.submit(work, part, reader.submit(read, part)))
+                for lane in lanes:
+                    pending.append(pool.submit(run.add_parts, lane))
                     if len(pending) > threads:
-                        found = pending.popleft().result()
-                        total = found if total is None else add_results(total, found)
+                        total = _add(total, pending.popleft().result())
                 while pending:
-                    found = pending.popleft().result()
-                    total = found if total is None else add_results(total, found)
+                    total = _add(total, pending.popleft().result())
             except BaseException as error:
-                failed = True
+                run.stop()
                 for each in pending:
                     each.cancel()
-                for _ in store.parts:  # a reader that waits for room would wait for ever
-                    buffers.put(np.empty(0, np.uint8))
                 if isinstance(error, MemoryError):
                     raise InputError(
                         f"Memory is out in a pass. The last finished iteration is kept in {str(store.folder)!r}: make "
@@ -148,3 +127,67 @@ class Stream(StoringEngine):
 
 
 ENGINE = Stream()
+
+
+class _LanePass:
+    """One pass over the parts of a store, which a thread reads into buffers ahead of those that work on them."""
+
+    def __init__(self, store: LabelStore, job: PassJob, n_buffers: int, reader: ThreadPoolExecutor) -> None:
+        self.store, self.job, self.reader, self.failed = store, job, reader, False
+        self.buffers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        largest = max((part.n_bytes for part in store.parts), default=0)
+        for _ in range(min(n_buffers, len(store.parts))):
+            self.buffers.put(np.empty(largest, np.uint8))
+
+    def add_parts(self, lane: list[Part]) -> Statistics | None:
+        """The sum over the parts of a lane, of which one is read while another is worked on; None if another failed."""
+        found: Statistics | None = None
+        coming = deque([self.reader.submit(self._read, lane[0])])
+        try:
+            for part, after in zip(lane, [*lane[1:], None], strict=True):
+                if after is not None:
+                    coming.append(self.reader.submit(self._read, after))
+                buffer, blocks = coming.popleft().result()
+                try:
+                    if blocks is None:
+                        return None
+                    found = run_part(blocks, self.job, self.store.rows_of(part), found)
+                finally:
+                    self.buffers.put(buffer)
+        except BaseException:
+            self.failed = True
+            raise
+        finally:
+            for each in coming:  # what was read in vain
+                each.add_done_callback(self._give_back)
+        return found
+
+    def stop(self) -> None:
+        """Let nothing more be read; a reader that waits for room would wait for ever."""
+        self.failed = True
+        for _ in self.store.parts:
+            self.buffers.put(np.empty(0, np.uint8))
+
+    def _read(self, part: Part) -> tuple[Any, Any]:
+        buffer = self.buffers.get()
+        try:
+            return buffer, None if self.failed else self.store.read_blocks(part, buffer)
+        except BaseException:
+            self.buffers.put(buffer)
+            raise
+
+    def _give_back(self, given: Future[tuple[Any, Any]]) -> None:
+        if given.exception() is None:
+            self.buffers.put(given.result()[0])
+
+
+def _cut_parts(parts: list[Part]) -> list[list[Part]]:
+    """Neighbouring parts in lanes, a like number of labels in each; the parts alone decide."""
+    done = np.cumsum([0, *(part.n_labels for part in parts)])
+    ends = np.searchsorted(done, np.arange(1, LANES) * (done[-1] / LANES)).tolist()
+    cuts = [0, *ends, len(parts)]
+    return [parts[first:last] for first, last in itertools.pairwise(cuts) if first < last]
+
+
+def _add(total: Statistics | None, found: Statistics | None) -> Statistics | None:
+    return found if total is None or found is None else add_results(total, found)

@@ -105,6 +105,8 @@ def held_out_log_probability(method: Aggregator, labels: Any, *, folds: int = 5,
 def split_into_folds(labels: CrowdLabels, folds: int, random_state: int) -> Iterator[HeldOutFold]:
     """The labels cut at random into as many parts, each of which is hidden in turn."""
     check_random_state(random_state)
+    if labels.n_labels < 2:
+        raise InputError("There is 1 label: none can be hidden and predicted from others. Give more labels.")
     if not isinstance(folds, int) or folds < 2 or folds > labels.n_labels:
         raise InputError(f"folds is {quote(folds)}; it must be from 2 to the number of labels, {labels.n_labels:,}.")
     number = np.empty(labels.n_labels, np.int64)

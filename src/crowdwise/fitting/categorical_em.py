@@ -121,8 +121,33 @@ def fit_confusions(
         found = prepared.e_step(parameters.log_prior, parameters.log_table, gold)
         return found.log_likelihood + log_density(parameters), found.log_likelihood, fix_log_prior(m_step(found))
 
-    ended = climb(map(fix_log_prior, starts(prepared)), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
-    return make_confusion_fit(labels, prepared, known, ended.parameters).attach_climb_history(ended)
+    end: list[tuple[ConfusionParameters, FloatArray, Statistics]] = []  # of the latest climb that came so far
+
+    def last_step(parameters: ConfusionParameters) -> tuple[float, float, ConfusionParameters]:
+        end.clear()
+        end.append((parameters, *find_posterior(labels, prepared, known, parameters)))
+        log_likelihood = end[0][2].log_likelihood
+        return log_likelihood + log_density(parameters), log_likelihood, parameters
+
+    ended = climb(
+        map(fix_log_prior, starts(prepared)),
+        step,
+        max_iter=max_iter,
+        tol=tol * labels.n_labels,
+        name=name,
+        last_step=last_step,
+    )
+    found = end[0][1:] if end and end[0][0] is ended.parameters else None  # not if it converged before, for one
+    end.clear()
+    return make_confusion_fit(labels, prepared, known, ended.parameters, found=found).attach_climb_history(ended)
+
+
+def find_posterior(
+    labels: CrowdLabels, prepared: Prepared, known: PriorKnowledge, parameters: ConfusionParameters
+) -> tuple[FloatArray, Statistics]:
+    """Bayes' rule for every task (N, K), and what the pass found."""
+    posterior = labels.empty_rows(labels.n_classes)
+    return posterior, prepared.e_step(parameters.log_prior, parameters.log_table, known.gold, posterior)
 
 
 def make_confusion_fit(
@@ -131,13 +156,14 @@ def make_confusion_fit(
     known: PriorKnowledge,
     parameters: ConfusionParameters,
     few_answers: float = FEW_ANSWERS,
+    found: tuple[FloatArray, Statistics] | None = None,
 ) -> Fit:
     """What given parameters say: Bayes' rule for every task, and every worker's skill and how sure it is.
 
-    Below `few_answers` for a worker and class, the intervals are taken at rows drawn towards the crowd.
+    Below `few_answers` for a worker and class, the intervals are taken at rows drawn towards the crowd. `found` is what
+    `find_posterior` gave, where that was done before.
     """
-    posterior = labels.empty_rows(labels.n_classes)
-    last = prepared.e_step(parameters.log_prior, parameters.log_table, known.gold, posterior)
+    posterior, last = found or find_posterior(labels, prepared, known, parameters)
     prior = np.exp(parameters.log_prior)
     confusion = np.exp(parameters.log_table)
     return Fit(
@@ -264,9 +290,26 @@ def fit_votes(
         log_likelihood, found = e_step(parameters)
         return log_likelihood + log_density(parameters), log_likelihood, fix_log_prior(m_step(found, parameters))
 
-    ended = climb(map(fix_log_prior, starts()), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
-    posterior = labels.empty_rows(n_classes)
-    _, last = e_step(ended.parameters, posterior)
+    end: list[tuple[V, FloatArray, Statistics]] = []  # of the latest climb that came so far
+
+    def last_step(parameters: V) -> tuple[float, float, V]:
+        end.clear()
+        posterior = labels.empty_rows(n_classes)
+        log_likelihood, found = e_step(parameters, posterior)
+        end.append((parameters, posterior, found))
+        return log_likelihood + log_density(parameters), log_likelihood, parameters
+
+    ended = climb(
+        map(fix_log_prior, starts()),
+        step,
+        max_iter=max_iter,
+        tol=tol * labels.n_labels,
+        name=name,
+        last_step=last_step,
+    )
+    if not end or end[0][0] is not ended.parameters:  # it converged before, or an earlier climb ended higher
+        last_step(ended.parameters)
+    _, posterior, last = end[0]
 
     def closed_form_beta() -> FloatArray:
         correct, answers, sure = last.counts.sum(axis=1), given.sum(axis=1), posterior

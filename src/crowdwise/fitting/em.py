@@ -52,7 +52,13 @@ class Climb(Generic[P]):
 
 
 def climb(
-    starts: Iterable[P], step: Callable[[P], tuple[float, float, P]], *, max_iter: int, tol: float, name: str
+    starts: Iterable[P],
+    step: Callable[[P], tuple[float, float, P]],
+    *,
+    max_iter: int,
+    tol: float,
+    name: str,
+    last_step: Callable[[P], tuple[float, float, P]] | None = None,
 ) -> Climb[P]:
     """Run EM from each start and keep the climb that ends highest.
 
@@ -66,17 +72,20 @@ def climb(
         Stop when an iteration gains no more than this (in units of the objective).
     name
         What the progress bar says.
+    last_step
+        The step of iteration `max_iter`, after which nothing follows: it may keep what it finds, and need not find the
+        next parameters. `step` where it is left out.
 
     Notes
     -----
     The caller finishes with an E-step at `parameters`, so that the posterior belongs to them and
-    `fit_predict` equals `fit` then `predict`.
+    `fit_predict` equals `fit` then `predict`. Where a climb ends with `last_step`, that one is the E-step.
     """
     best: Climb[P] | None = None
     boxes = map(lambda start: [start], starts)  # noqa: C417 (a generator would hold on to the start, which can be large)
     for number, box in enumerate(boxes, 1):
         with show_progress(name if number == 1 else f"{name}, start {number}", max_iter) as advance:
-            best = _better_climb(best, _climb_once(box.pop(), step, max_iter, tol, advance))
+            best = _better_climb(best, _climb_once(box.pop(), step, last_step or step, max_iter, tol, advance))
     if best is None:
         raise ValueError("climb needs at least one start")
     if not best.converged and tol > 0:
@@ -105,6 +114,7 @@ def _better_climb(best: Climb[P] | None, attempt: Climb[P]) -> Climb[P]:
 def _climb_once(
     parameters: P,
     step: Callable[[P], tuple[float, float, P]],
+    last_step: Callable[[P], tuple[float, float, P]],
     max_iter: int,
     tol: float,
     advance: Callable[[float], None],
@@ -116,7 +126,7 @@ def _climb_once(
     if resumed is not None:
         parameters, values, likelihoods = resumed
     while True:
-        value, likelihood, following = step(parameters)
+        value, likelihood, following = (step if len(values) + 1 < max_iter else last_step)(parameters)
         values.append(value)
         likelihoods.append(likelihood)
         advance(value)

@@ -30,8 +30,16 @@ class Estimator:
     @classmethod
     def _parameters(cls) -> dict[str, Any]:
         """Names of the parameters, in alphabetical order, and their defaults."""
-        given = inspect.signature(cls.__init__).parameters
-        return {name: given[name].default for name in sorted(given) if name != "self"}
+        found: dict[str, Any] = {}
+        for each in cls.__mro__:  # a class of the user's own may pass on what its base takes: **parameters
+            given = (
+                list(inspect.signature(vars(each)["__init__"]).parameters.values()) if "__init__" in vars(each) else []
+            )
+            others = [one for one in given if one.kind in (one.VAR_KEYWORD, one.VAR_POSITIONAL)]
+            found = {one.name: one.default for one in given if one.name != "self" and one not in others} | found
+            if given and not others:
+                break
+        return dict(sorted(found.items()))
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Keep numbers that are parameters as Python's own, whichever way they are set."""

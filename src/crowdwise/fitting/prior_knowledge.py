@@ -107,7 +107,7 @@ def _as_mapping(series: Any) -> dict[Any, Any]:
 def _read_class_prior(given: Any, labels: CrowdLabels) -> FloatArray:
     """Class prior (K,) from a mapping or Series from class to share, or an array in the order of the classes."""
     if hasattr(given, "index") and hasattr(given, "to_dict") and not hasattr(given, "columns"):  # a pandas Series
-        given = given.to_numpy() if type(given.index).__name__ == "RangeIndex" else _as_mapping(given)
+        given = given.to_numpy() if _is_count(given.index) else _as_mapping(given)
     if isinstance(given, Mapping):
         places = positions(as_vocabulary(list(given), "label"), labels.classes)
         strange = [name for name, place in zip(given, places, strict=True) if place < 0]
@@ -152,6 +152,8 @@ def _read_known_workers(known: Any, labels: CrowdLabels, weight: float) -> Float
             return _match_classes(labels, classes, _match_workers(labels, names, confusion, weight))
         matrices = list(confusion)
     elif isinstance(known, Mapping):
+        if not known:
+            raise InputError("known_workers is empty. Name at least one worker, or leave it out.")
         names, matrices = as_vocabulary(list(known), "worker"), list(known.values())
     else:
         raise InputError(
@@ -161,7 +163,7 @@ def _read_known_workers(known: Any, labels: CrowdLabels, weight: float) -> Float
     size = labels.n_classes
     checked = []
     for name, given in zip(names.to_pylist(), matrices, strict=True):
-        matrix = as_numbers(given, f"known_workers: the matrix of {name!r}")
+        matrix = as_numbers(_by_class_names(given, labels, name), f"known_workers: the matrix of {name!r}")
         square = matrix.shape == (size, size)
         if not square or not ((matrix >= 0) & (matrix <= 1 + 1e-6)).all() or (abs(matrix.sum(axis=1) - 1) > 1e-6).any():
             raise InputError(
@@ -170,6 +172,30 @@ def _read_known_workers(known: Any, labels: CrowdLabels, weight: float) -> Float
             )
         checked.append(matrix)
     return _match_workers(labels, names, np.array(checked).reshape(-1, size, size), weight)
+
+
+def _by_class_names(given: Any, labels: CrowdLabels, worker: Any) -> Any:
+    """A pandas table with rows and columns in the order of the classes; one that names none is in that order."""
+    if not hasattr(given, "iloc") or len(getattr(given, "shape", ())) != 2:
+        return given
+    axes = [axis for axis in (given.index, given.columns) if not _is_count(axis)]
+    if not axes:
+        return given
+    places = []
+    for axis in (given.index, given.columns):
+        found = positions(labels.classes, as_vocabulary(axis.tolist(), "class"))
+        if (found < 0).any() or len(axis) != labels.n_classes:
+            raise InputError(
+                f"known_workers: the matrix of {worker!r} has the rows {listing(given.index.tolist())} and the columns "
+                f"{listing(given.columns.tolist())}; both must be the classes, {listing(labels.classes.to_pylist())}."
+            )
+        places.append(found)
+    return given.iloc[places[0], places[1]]
+
+
+def _is_count(index: Any) -> bool:
+    """Whether an index of pandas is the one that it gives where there are no names."""
+    return type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
 
 
 def _match_workers(labels: CrowdLabels, names: pa.Array, matrices: FloatArray, weight: float) -> FloatArray:

@@ -92,10 +92,17 @@ def write_model(model: CrowdModel, draft: Path, **more: Any) -> None:
 
 
 def stored_parameters(model: Estimator) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Plain values go to the header, arrays beside it; an object (another model) served the fit and is left out."""
+    """Plain values go to the header, arrays beside it; an object (another model) served the fit and is left out.
+
+    So are parameters of a class of the user's own: what is saved is loaded as the method that it derives from.
+    """
     plain: dict[str, Any] = {}
     beside = {}
+    method = next(each for each in type(model).__mro__ if "slug" in vars(each))
+    known: dict[str, Any] = method._parameters()  # type: ignore[attr-defined]
     for name, given in model.get_params(deep=False).items():
+        if name not in known:
+            continue
         value = given.item() if isinstance(given, np.generic) else given
         if isinstance(value, np.ndarray) and value.dtype.kind in STORABLE:
             beside[name] = value
@@ -118,7 +125,9 @@ def read_header(folder: str | Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         hint = " Did you mean the folder model in it?" if (Path(folder) / "model" / HEADER).is_file() else ""
         raise InputError(f"{quote(str(folder))} holds no saved model: there is no {HEADER} in it.{hint}") from error
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except NotADirectoryError as error:
+        raise InputError(f"{quote(str(folder))} is no folder. Give the folder that the model was saved in.") from error
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{quote(str(path))} cannot be read as a saved model: {quote(str(error))}.") from error
     if schema != SCHEMA:
         raise InputError(
@@ -132,7 +141,13 @@ def _parse_header(text: bytes) -> dict[str, Any]:
     if len(text) > LONGEST_HEADER:
         raise ValueError(f"it is longer than {LONGEST_HEADER:,} bytes")
     header: dict[str, Any] = json.loads(text.decode("utf-8"))
-    header["slug"], header["kind"]  # must be there
+    if not isinstance(header, dict):
+        raise ValueError("it is no JSON object")  # noqa: TRY004 (of what is read)
+    lacking = [name for name in ("schema", "slug", "kind", "parameters") if name not in header]
+    if lacking:
+        raise ValueError(f"it has no {lacking[0]}")
+    if not isinstance(header["parameters"], dict):
+        raise ValueError("its parameters are no JSON object")  # noqa: TRY004
     if not all(value is None or isinstance(value, PLAIN) for value in header["parameters"].values()):
         raise ValueError("its parameters are not plain values")
     return header
@@ -146,6 +161,8 @@ def report_errors_as_damage(folder: str | Path) -> Iterator[None]:
     except Exception as error:
         ours = isinstance(error, InputError)
         reason = str(error).removesuffix(".")[:LONGEST_REASON] if ours else quote(str(error))
+        if isinstance(error, KeyError):
+            reason = f"it has no {reason}"
         raise InputError(
             f"The saved model in {quote(str(folder))} is damaged: {reason}. Fit and save it again."
         ) from error

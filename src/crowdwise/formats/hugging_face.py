@@ -124,7 +124,10 @@ def _answers_of(row: Mapping[str, Any], lists: tuple[str, str, str], where: str)
         return
     workers, labels = (inside.get(name) if inside else None for name in (who, said))
     if not isinstance(workers, list) or not isinstance(labels, list) or len(workers) != len(labels):
-        raise InputError(f"{where}: {quote(who)} and {quote(said)} are no lists of one length.")
+        raise InputError(
+            f"{where}: {quote(who)} and {quote(said)} are no lists of one length. Give a list of workers and "
+            "one of their answers for each task, or a row for each answer with the columns task, worker and label."
+        )
     yield from zip(workers, labels, strict=True)
 
 

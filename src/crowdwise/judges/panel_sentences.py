@@ -62,9 +62,14 @@ def _describe_input(found: PanelEvaluation) -> list[str]:
     if math.isnan(people.ceiling.value):
         said.append("No task was labelled by several people who could be compared: how well people agree is not known.")
     else:
+        alpha = (
+            "Krippendorff's alpha has no value, as they gave one label only."
+            if math.isnan(people.alpha)
+            else f"Krippendorff's alpha of the people is {people.alpha:.2f}."
+        )
         said.append(
             f"A person gives the label that most of the others gave in {people.ceiling} of cases: the ceiling for "
-            f"judges. Krippendorff's alpha of the people is {people.alpha:.2f}."
+            f"judges. {alpha}"
         )
     return said
 

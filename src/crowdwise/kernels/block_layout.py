@@ -23,6 +23,7 @@ __all__ = [
     "Blocks",
     "TaskLane",
     "WorkerLane",
+    "count_block_tasks",
     "lay_out_blocks",
     "map_tasks",
     "map_workers",
@@ -31,7 +32,11 @@ __all__ = [
     "transpose_truth_and_label",
 ]
 
-BLOCK_CELLS = 2**19  # posterior cells of one block: 4 MiB; rows are asked for ahead, so the third-level cache will do
+# Posterior cells of one block: from 256 KiB, which the second-level cache holds beside a small table, to 4 MiB: rows
+# are asked for ahead, so the third-level cache will do. The more rows the workers' table has, the larger the blocks,
+# since it is gone through once for each.
+FEWEST_CELLS, BLOCK_CELLS = 2**15, 2**19
+LABELS_A_ROW = 2  # of a block for each row of the table
 MOST_TASKS = 2**16  # so that a task's place in its block fits 16 unsigned bits
 MOST_LANES = 16  # more threads than this find no work
 FEWEST_LANES = 4  # where labels are many, however small the share of each worker
@@ -68,7 +73,7 @@ class Blocks(NamedTuple):
         return self.lanes.size - 1
 
 
-def lay_out_blocks(labels: CrowdLabels, n_states: int | None = None) -> Blocks:
+def lay_out_blocks(labels: CrowdLabels, n_states: int | None = None, *, one_lane: bool = False) -> Blocks:
     """Lay the edges out for the passes.
 
     Parameters
@@ -76,13 +81,20 @@ def lay_out_blocks(labels: CrowdLabels, n_states: int | None = None) -> Blocks:
     n_states
         States of a task's truth, where there are more than classes. The lanes' tables are then large, and lanes so
         few that they take no more than `LANE_BYTES` a label.
+    one_lane
+        Whether all blocks are to be one lane.
     """
     n_lanes = count_lanes(labels.n_labels, labels.n_workers, labels.n_classes)
     if n_states is not None:
         table = 8 * labels.n_workers * labels.n_classes * n_states
         n_lanes = min(n_lanes, max(LANE_BYTES * labels.n_labels // table, 1))
-    size = min(max(BLOCK_CELLS // (n_states or labels.n_classes), 1), MOST_TASKS)
-    size = max(min(size, -(-labels.n_tasks // (4 * n_lanes))), 1)
+    size = count_block_tasks(
+        labels.n_labels,
+        labels.n_tasks,
+        labels.n_workers * labels.n_classes,
+        n_states or labels.n_classes,
+        1 if one_lane else n_lanes,
+    )
     n_blocks = max(-(-labels.n_tasks // size), 1)
     edges = np.minimum(np.arange(n_blocks + 1) * size, labels.n_tasks)
     ptr = labels.task_ptr[edges]
@@ -103,8 +115,12 @@ def lay_out_blocks(labels: CrowdLabels, n_states: int | None = None) -> Blocks:
 
     from crowdwise.kernels.compiled.block_layout import sort_blocks
 
-    run_lanes(lambda lane: sort_blocks(blocks, lane, labels.task, labels.worker, labels.label), n_lanes)
-    return blocks
+    def sort_lane(lane: int) -> None:
+        cursor: IntArray = np.empty(n_rows + 1, np.int32 if labels.n_labels < 2**31 else np.int64)
+        sort_blocks(blocks, lane, labels.task, labels.worker, labels.label, cursor)
+
+    run_lanes(sort_lane, n_lanes)
+    return blocks._replace(lanes=np.array([0, n_blocks])) if one_lane else blocks
 
 
 class TaskLane(NamedTuple):
@@ -168,3 +184,10 @@ def count_lanes(n_labels: int, n_workers: int, n_classes: int) -> int:
     by_labels = max(n_labels // LANE_LABELS, 1)
     by_tables = max(n_labels // max(16 * n_workers * n_classes, 1), FEWEST_LANES)
     return min(MOST_LANES, by_labels, by_tables)
+
+
+def count_block_tasks(n_labels: int, n_tasks: int, n_rows: int, n_states: int, n_lanes: int) -> int:
+    """How many tasks in a block: at least four blocks in each lane, and else as the rows of the table suggest."""
+    wanted = LABELS_A_ROW * n_rows * n_tasks // max(n_labels, 1)
+    wanted = max(min(max(wanted, FEWEST_CELLS // n_states), BLOCK_CELLS // n_states), 1)
+    return max(min(wanted, MOST_TASKS, -(-n_tasks // (4 * n_lanes))), 1)

@@ -18,6 +18,7 @@ UNORDERED = (set, frozenset, dict)
 WIDE_INTEGERS = ("Int128", "UInt128")  # of polars, which Arrow does not have
 STORED = ("arrow.bool8", "arrow.json")  # extension types whose storage says the same
 UUID = "arrow.uuid"
+LONGEST_FLOAT = 8  # bytes, of Arrow's
 INFINITE = ("inf", "-inf", "Infinity", "-Infinity")
 
 
@@ -47,14 +48,16 @@ def as_column(values: Any, name: str, origin: str = "the table") -> pa.ChunkedAr
         except (pa.ArrowException, TypeError) as error:
             raise _unreadable_column_error(name, origin, error) from error
     if library == "pandas":
-        values = _name_pandas_bins(values)
+        values = _plain_pandas(values)
     elif library == "torch":  # whose entries are no numbers of Python's
         values = values.detach().cpu().numpy()
     elif not isinstance(values, np.ndarray):
         values = [None if value is np.ma.masked else value for value in values]
         refuse_endless(values, f"{origin}: {name} holds")
-    elif _has_inner_nul(values):  # where Arrow would cut the text without a word
-        values = values.tolist()
+    else:
+        values = _plain_numbers(values)
+        if _has_inner_nul(values):  # where Arrow would cut the text without a word
+            values = values.tolist()
     try:
         array = pa.array(values, from_pandas=True)
     except (
@@ -89,8 +92,9 @@ def as_plain_array(array: pa.Array) -> pa.Array:
         return array
     if pa.types.is_run_end_encoded(kind):
         return as_plain_array(_decode_runs(array))
-    if pa.types.is_string_view(kind):
-        return array.cast(pa.large_string())
+    if pa.types.is_string_view(kind) or _is_short_decimal(kind):  # short ones are not written as text by Arrow
+        wide = pa.large_string() if pa.types.is_string_view(kind) else pa.decimal128(kind.precision, kind.scale)
+        return array.cast(wide)
     if isinstance(kind, pa.BaseExtensionType):
         if kind.extension_name == UUID:
             encoded = array.storage.dictionary_encode()
@@ -118,8 +122,13 @@ def _is_plain(kind: pa.DataType) -> bool:
         pa.types.is_dictionary(kind)
         or pa.types.is_run_end_encoded(kind)
         or pa.types.is_string_view(kind)
+        or _is_short_decimal(kind)
         or isinstance(kind, pa.BaseExtensionType)
     )
+
+
+def _is_short_decimal(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(kind)) and kind.bit_width < 128
 
 
 def _as_plain_dictionary(array: pa.DictionaryArray) -> pa.DictionaryArray:
@@ -149,15 +158,31 @@ def polars_to_arrow(frame: Any) -> pa.Table:
                 fits = short.null_count() == found[name].null_count()
                 found = found.with_columns(short if fits else found[name].cast(pl.String))
         return found.to_arrow()
-    except (pl.exceptions.PolarsError, pa.ArrowException, OSError) as error:
+    except Exception as error:  # of polars, or of a function of the user's own that a lazy frame runs
         raise InputError(f"The polars table cannot be read: {quote(str(error))}.") from error
 
 
-def _name_pandas_bins(values: Any) -> Any:
-    """Intervals (of `pd.cut`) and periods by their text; a categorical of them keeps its order."""
+def _plain_numbers(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Numbers as Arrow takes them, which would else become text: in the machine's own order of bytes, of 64 bits."""
+    kind = values.dtype
+    if kind.kind in "iuf" and not kind.isnative:
+        values = values.astype(kind.newbyteorder("="))
+    if kind.kind == "f" and kind.itemsize > LONGEST_FLOAT:
+        with np.errstate(over="ignore"):
+            short = values.astype(np.float64)
+        return short if bool(((short == values) | (values != values)).all()) else values  # noqa: PLR0124 (NaN)
+    return values
+
+
+def _plain_pandas(values: Any) -> Any:
+    """Intervals (of `pd.cut`) and periods by their text; a categorical of them keeps its order; sparse ones filled."""
     import pandas as pd
 
     kind = getattr(values, "dtype", None)
+    if isinstance(kind, pd.SparseDtype):
+        values = pd.Series(np.asarray(values))
+    elif isinstance(kind, np.dtype) and _plain_numbers(np.empty(0, kind)).dtype != kind:
+        values = pd.Series(_plain_numbers(np.asarray(values)))
     if isinstance(kind, pd.CategoricalDtype) and isinstance(kind.categories.dtype, pd.IntervalDtype | pd.PeriodDtype):
         return pd.Series(values).cat.rename_categories(str)
     return pd.Series(values).astype("string") if isinstance(kind, pd.IntervalDtype | pd.PeriodDtype) else values

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.folder_exchange import (
     clear_exchanged,
     copy_permissions,
@@ -248,9 +248,16 @@ def _refuse_stream(target: Path) -> None:
 
 def _follow_links(target: Path) -> Path:
     try:
-        return Path(target).resolve()
-    except (OSError, RuntimeError) as error:  # links in a circle
+        found = Path(target).resolve()
+        found.exists()  # whether it is a name that the system can look for
+    except FileNotFoundError as error:
+        raise InputError("The working folder is gone. Change to another folder, or give full paths.") from error
+    except (OSError, RuntimeError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            raise InputError(f"{quote(str(target))} is too long a name. Choose a shorter one.") from error
+        # links in a circle
         raise InputError(f"{str(target)!r} is a link that leads nowhere. Choose another place.") from error
+    return found
 
 
 def _umask() -> int:

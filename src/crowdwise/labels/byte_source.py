@@ -6,6 +6,7 @@ import difflib
 import gzip
 import io
 import os
+import re
 import stat
 import sys
 import time
@@ -22,13 +23,14 @@ from crowdwise.labels.unseen_characters import escape_letters
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["HEAD", "Blob", "open_blob"]
+__all__ = ["HEAD", "Blob", "open_blob", "refuse_no_path"]
 
 HEAD = 1 << 16
 BLOCK = 1 << 24
 GZIP = b"\x1f\x8b"
 SMALL = 1 << 28  # bytes that gzipped data may unpack to in any case
 MOST_TIMES, GZIP_AT_MOST = 200, 1032  # times their size that they may unpack to, and can
+ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 WAIT = 5.0  # seconds for somebody to begin writing to a named pipe
 
 
@@ -130,7 +132,7 @@ def open_blob(source: Any) -> Blob:
         return _hold_bytes("standard input", _read_standard_input())
     if hasattr(source, "read"):
         return _read_open_file(source)
-    path = Path(source)
+    path = Path(refuse_no_path(source))
     name = escape_letters(path.name)
     try:
         # A named pipe would keep a plain `open` waiting for somebody to write to it.
@@ -153,6 +155,17 @@ def open_blob(source: Any) -> Blob:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{quote(str(source))} cannot be opened: {reason}.") from error
     return Blob(name, path, b"", magic == GZIP)
+
+
+def refuse_no_path(source: Any) -> Any:
+    """Refuse a name that is empty, which would mean the folder here, and the address of a file elsewhere."""
+    if source == "":
+        raise InputError("The name of a file is empty. Give its path.")
+    if isinstance(source, str) and ADDRESS.match(source) and not os.path.lexists(source):
+        raise InputError(
+            f"{quote(source)} is an address, and files of this machine alone are read. Download it, and give its path."
+        )
+    return source
 
 
 def _read_standard_input() -> bytes:

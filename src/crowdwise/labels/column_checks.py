@@ -46,6 +46,15 @@ def refuse_nested(kind: pa.DataType, called: str, place: Place) -> None:
         )
 
 
+def unreadable_values_error(kind: pa.DataType, called: str, place: Place) -> InputError:
+    """Make the error for values that Arrow cannot write as text."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    text = pa.types.is_large_string(kind) or pa.types.is_string(kind) or "binary" in str(kind)
+    reason = "that are not text in UTF-8" if text else f"of the type {kind}, which are not read as names"
+    return InputError(f"{place.origin}: {called} holds values {reason}. Convert them to text first.")
+
+
 def refuse_missing(rows: IntArray, called: str, place: Place) -> None:
     """Refuse rows without a value."""
     raise InputError(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "count_agreeing_pairs",
+    "count_buckets",
     "enlarge_table",
     "fill_order",
     "find_connected_workers",
@@ -23,10 +24,12 @@ __all__ = [
     "group_offsets",
     "intern_texts",
     "number_values",
-    "scatter",
+    "scatter_to_buckets",
+    "sort_buckets",
 ]
 
 Numbers: TypeAlias = np.ndarray[Any, Any]  # of several widths, signed and not
+Edges: TypeAlias = "tuple[IntArray, IntArray, IntArray]"  # tasks, workers and labels
 
 
 @njit(cache=True, nogil=True)
@@ -50,11 +53,13 @@ def fill_order(keys: IntArray, cursor: IntArray, order: IntArray) -> None:
 
 
 @njit(cache=True, nogil=True)
-def find_repeats(task_ptr: IntArray, worker: IntArray, n_workers: int, later: IntArray, earlier: IntArray) -> int:
-    """Write edges that repeat an earlier one, and those, while there is room; how many there are."""
+def find_repeats(
+    first: int, last: int, task_ptr: IntArray, worker: IntArray, n_workers: int, later: IntArray, earlier: IntArray
+) -> int:
+    """Write edges of some tasks that repeat an earlier one, and those, while there is room; how many there are."""
     seen = np.full(n_workers, -1, np.int64)
     count = 0
-    for task in range(task_ptr.size - 1):
+    for task in range(first, last):
         begin = task_ptr[task]
         for edge in range(begin, task_ptr[task + 1]):
             before = seen[worker[edge]]
@@ -68,21 +73,61 @@ def find_repeats(task_ptr: IntArray, worker: IntArray, n_workers: int, later: In
 
 
 @njit(cache=True, nogil=True)
-def scatter(
-    task: IntArray, worker: IntArray, label: IntArray, cursor: IntArray, shift: int
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Write edges to where the cursor of their task (shifted) stands."""
-    new_task = np.empty(task.size, np.int32)
-    new_worker = np.empty(worker.size, np.int32)
-    new_label = np.empty_like(label)
-    for edge in range(task.size):
+def count_buckets(first: int, last: int, task: IntArray, shift: int, counts: IntArray) -> bool:
+    """Count the edges of some rows by task, shifted; whether the tasks of these rows and the one before ascend."""
+    ascending = True
+    before = task[first - 1] if first > 0 else np.int32(0)
+    for edge in range(first, last):
+        counts[task[edge] >> shift] += 1
+        ascending &= task[edge] >= before
+        before = task[edge]
+    return ascending
+
+
+@njit(cache=True, nogil=True)
+def scatter_to_buckets(first: int, last: int, given: Edges, cursor: IntArray, shift: int, out: Edges) -> None:
+    """Write the edges of some rows to where the cursor of their task, shifted, stands."""
+    task, worker, label = given
+    new_task, new_worker, new_label = out
+    for edge in range(first, last):
         key = task[edge] >> shift
         at = cursor[key]
         cursor[key] = at + 1
         new_task[at] = task[edge]
         new_worker[at] = worker[edge]
         new_label[at] = label[edge]
-    return new_task, new_worker, new_label
+
+
+@njit(cache=True, nogil=True)
+def sort_buckets(first: int, last: int, starts: IntArray, shift: int, edges: Edges, offsets: IntArray) -> None:
+    """Sort the edges of some buckets by task, in place, and write where those of each task end."""
+    task, worker, label = edges
+    most = 0
+    for bucket in range(first, last):
+        most = max(most, starts[bucket + 1] - starts[bucket])
+    held_task, held_worker = np.empty(most, task.dtype), np.empty(most, worker.dtype)
+    held_label = np.empty(most, label.dtype)
+    cursor = np.empty((1 << shift) + 1, np.int64)
+    for bucket in range(first, last):
+        begin, end, lowest = starts[bucket], starts[bucket + 1], bucket << shift
+        n_tasks = min(1 << shift, offsets.size - 1 - lowest)
+        cursor[:] = 0
+        for edge in range(begin, end):
+            cursor[task[edge] - lowest + 1] += 1
+            held_task[edge - begin] = task[edge]
+            held_worker[edge - begin] = worker[edge]
+            held_label[edge - begin] = label[edge]
+        cursor[0] = begin
+        for key in range(n_tasks):
+            cursor[key + 1] += cursor[key]
+            offsets[lowest + key + 1] = cursor[key + 1]
+        for held in range(end - begin):
+            key = held_task[held] - lowest
+            at = cursor[key]
+            cursor[key] = at + 1
+            task[at] = held_task[held]
+            worker[at] = held_worker[held]
+            label[at] = held_label[held]
 
 
 @njit(cache=True, nogil=True)

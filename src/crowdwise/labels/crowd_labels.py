@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CrowdLabels", "WorkerOrder"]
 
+MOST_NAMES = (1 << 31) - 1  # positions are numbers of 32 bits
 
 A = TypeVar("A", bound=np.ndarray[Any, Any])
 
@@ -106,7 +107,7 @@ class CrowdLabels(HeldOutSplit):
             Says in an error where a row came from (file and line); the row number otherwise.
         """
         vocabularies = [
-            pa.array(np.arange(names)) if isinstance(names, int | np.integer) else as_vocabulary(names, what)
+            _count_names(names, what) if isinstance(names, int | np.integer) else as_vocabulary(names, what)
             for names, what in ((tasks, "task"), (workers, "worker"), (classes, "class"))
         ]
         columns = [
@@ -199,13 +200,9 @@ class CrowdLabels(HeldOutSplit):
     ) -> CrowdLabels:
         if not is_one_of(on_duplicate, ("error", "first", "last", "all")):
             raise InputError(f"on_duplicate is {quote(on_duplicate)}; it must be 'error', 'first', 'last' or 'all'.")
-        task = task.astype(np.int32, copy=False)
-        worker = worker.astype(np.int32, copy=False)
-        label = label.astype(smallest_int(len(classes)), copy=False)
-        offsets = group_offsets(task, len(tasks))
         given = task
-        if task.size and np.any(task[1:] < task[:-1]):
-            task, worker, label = sort_by_task(task, worker, label, offsets)
+        label = label.astype(smallest_int(len(classes)), copy=False)
+        task, worker, label, offsets = sort_by_task(task, worker, label, len(tasks))
         if on_duplicate != "all":
             later, earlier = find_repeated_edges(offsets, worker, len(workers))
             if later.size:
@@ -397,6 +394,14 @@ class CrowdLabels(HeldOutSplit):
         return CrowdLabels(
             self.task, self.worker, self.label, self.task_ptr, self.tasks, self.workers, self.classes, kind
         )
+
+
+def _count_names(number: Any, what: str) -> pa.Array:
+    """The names 0 … n-1."""
+    if isinstance(number, bool) or not 0 <= number <= MOST_NAMES:
+        called = {"class": "classes"}.get(what, f"{what}s")
+        raise InputError(f"{called} is {quote(number)}; it must be names, or their number, at most {MOST_NAMES:,}.")
+    return pa.array(np.arange(number))
 
 
 def _three(vocabularies: list[pa.Array]) -> tuple[pa.Array, pa.Array, pa.Array]:

@@ -202,6 +202,8 @@ class _Delimited:
             )
         if next(islice(self.records(), 1, None), None) is None:  # a header without the end of its line
             return InputError(f"{self.blob.name} has columns but no rows. Give a row for each answer.")
+        if "zlib" in str(error):  # bytes behind the end, which Python's gzip leaves out if they are zero
+            return self.blob.gzip_error()
         return InputError(f"{self.blob.name} cannot be read as a table: {str(error).splitlines()[0]}")
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
@@ -260,12 +262,14 @@ def _dialect(blob: Blob, head: bytes) -> tuple[str, list[str]]:
         number = sample[: error.start].count(b"\n") + 1
         raise _not_utf8_error(blob.name, number, sample[error.start]) from error
     best: tuple[tuple[int, float, int], str, list[str]] | None = None
+    too_long = False
     for delimiter in DELIMITERS:
         try:
             rows = [
                 row for row in islice(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), SAMPLED) if row
             ]
-        except csv.Error:
+        except csv.Error as error:
+            too_long = too_long or "field larger" in str(error)
             continue
         if not rows:
             continue
@@ -277,6 +281,11 @@ def _dialect(blob: Blob, head: bytes) -> tuple[str, list[str]]:
         score = (known, even, width)
         if best is None or score > best[0]:
             best = (score, delimiter, header)
+    if best is None and too_long:
+        raise InputError(
+            f"{blob.name}: a field of its first lines has more than {csv.field_size_limit():,} letters. Shorten it, or "
+            "close the quote that it begins with."
+        )
     if best is None:
         raise InputError(f"{blob.name} cannot be read as a table. Give CSV, TSV, JSON lines, Parquet or Arrow.")
     if all(not name for name in best[2]):

@@ -16,6 +16,7 @@ from crowdwise.labels.column_checks import (
     refuse_missing,
     refuse_nested,
     refuse_nul_bytes,
+    unreadable_values_error,
     warn_of_lost_digits,
     warn_of_restored_characters,
 )
@@ -23,7 +24,7 @@ from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.integer_codes import smallest_int
 from crowdwise.labels.numeric_values import refuse_numeric_values
-from crowdwise.labels.sorting import codes_by_first_appearance
+from crowdwise.labels.sorting import codes_by_first_appearance, look_up
 from crowdwise.labels.source_location import Place, format_count
 from crowdwise.labels.string_encoder import Interner
 from crowdwise.labels.table_output import restore_names
@@ -93,9 +94,9 @@ class ColumnEncoder:
         """Check the whole column and hand over its codes and names."""
         if self.missing:
             refuse_missing(np.concatenate(self.missing), self.called, self.place)
+        kind = self.chunks[0].type if self.chunks else pa.string()
         try:
             if self.chunks:
-                kind = self.chunks[0].type
                 codes, names, ordered = _codes(pa.chunked_array(self.chunks))
                 self.chunks = []
                 if pa.types.is_floating(names.type):
@@ -108,9 +109,7 @@ class ColumnEncoder:
                 codes, names = self.interner.finish()
                 ordered = False
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise InputError(
-                f"{self.place.origin}: {self.called} holds values that are not text in UTF-8. Convert them first."
-            ) from error
+            raise unreadable_values_error(kind, self.called, self.place) from error
         if pa.types.is_string(names.type):
             if self.text:
                 written, names = names, restore_names(names)
@@ -145,7 +144,7 @@ def labels_from_encoded(
     """
     place = place or Place()
     mapping, names = settle_classes(label, classes, place)
-    codes = mapping.astype(smallest_int(len(names)))[label.codes]
+    codes = look_up(mapping.astype(smallest_int(len(names))), label.codes)
     labels = CrowdLabels._sorted(
         task.codes, worker.codes, codes, task.names, worker.names, names, on_duplicate, kind, place
     )

@@ -22,6 +22,7 @@ __all__ = ["ANSWERS", "file_source"]
 BATCH = 1 << 17  # rows at a time
 ANSWERS = "Labels need a header line and a row for each answer."
 
+PICKLE = "a pickle, which is never read: it may run anything. Write the table as Parquet or CSV"
 # The first bytes of formats that we know and do not read, and what to do about each.
 FOREIGN = {
     b"PK\x03\x04": "a zip archive or an Excel workbook. Unpack it, or save the sheet as CSV",
@@ -32,6 +33,9 @@ FOREIGN = {
     b"\xfd7zXZ": "compressed with xz. Unpack it, or compress it with gzip",
     b"SQLite format 3": "an SQLite database. Export the table as CSV or Parquet",
     b"\x93NUMPY": "a NumPy array. Load it and give it to CrowdLabels.from_dense or from_arrays",
+    b"Obj\x01": "an Avro file. Write it again as Parquet",
+    b"\x80\x04\x95": PICKLE,
+    b"\x80\x05\x95": PICKLE,
     b"%PDF": "a PDF document. Export the table as CSV",
     b"\xff\xd8\xff": "a picture. Give the table of its labels (task, worker, label)",
     b"\x89PNG": "a picture. Give the table of its labels (task, worker, label)",

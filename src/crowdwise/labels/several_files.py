@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from crowdwise.labels.byte_source import refuse_no_path
 from crowdwise.labels.columns import Columns, candidates
 from crowdwise.labels.errors import SHOWN, InputError, listing, quote
 from crowdwise.labels.files import ANSWERS, file_source
@@ -48,7 +49,7 @@ def _identify_file(path: str | Path) -> Any:
 
 
 def _expand_pattern(path: str | Path) -> list[str | Path]:
-    text = str(path)
+    text = str(refuse_no_path(path))
     if text == "-" or "\n" in text or not glob.has_magic(text) or _exists(path):
         return [path]
     found = sorted(glob.glob(text, recursive=True))  # noqa: PTH207 (a Path wants its fixed part apart)

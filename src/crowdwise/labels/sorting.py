@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.labels.engine_choice import choose_engine
+from crowdwise.labels.thread_lanes import map_lanes
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray
@@ -21,10 +22,13 @@ __all__ = [
     "find_repeated_edges",
     "group_by",
     "group_offsets",
+    "look_up",
     "sort_by_task",
 ]
 
 BUCKET_BITS = 8  # 256 buckets: their open cache lines fit the first-level cache
+LANE_ROWS = 500_000  # below this a lane of work costs more to start than it saves
+MOST_LANES = 16
 
 
 def group_offsets(keys: IntArray, n_groups: int) -> IntArray:
@@ -61,12 +65,18 @@ def find_repeated_edges(task_ptr: IntArray, worker: IntArray, n_workers: int) ->
         return later, before[later]
     from crowdwise.labels.compiled_loops import find_repeats
 
-    later, earlier = np.empty(0, np.int64), np.empty(0, np.int64)
-    count = find_repeats(task_ptr, worker, n_workers, later, earlier)
-    if count:  # counted first: as a rule there are none, and nothing is set aside for them
+    def find(first: int, last: int) -> tuple[IntArray, IntArray]:
+        nothing = np.empty(0, np.int64)
+        count = find_repeats(first, last, task_ptr, worker, n_workers, nothing, nothing)
+        if not count:  # counted first: as a rule there are none, and nothing is set aside for them
+            return nothing, nothing
         later, earlier = np.empty(count, np.int64), np.empty(count, np.int64)
-        find_repeats(task_ptr, worker, n_workers, later, earlier)
-    return later, earlier
+        find_repeats(first, last, task_ptr, worker, n_workers, later, earlier)
+        return later, earlier
+
+    ends = np.searchsorted(task_ptr, _cut_rows(worker.size)[1:-1])
+    found = map_lanes(find, np.concatenate(([0], ends, [task_ptr.size - 1])))
+    return np.concatenate([each[0] for each in found]), np.concatenate([each[1] for each in found])
 
 
 def earlier_edge_of_each_repeat(task_ptr: IntArray, worker: IntArray, n_workers: int) -> IntArray:
@@ -78,24 +88,64 @@ def earlier_edge_of_each_repeat(task_ptr: IntArray, worker: IntArray, n_workers:
 
 
 def sort_by_task(
-    task: IntArray, worker: IntArray, label: IntArray, offsets: IntArray
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Sort edges by task, stable, given the tasks' `group_offsets`.
+    task: IntArray, worker: IntArray, label: IntArray, n_tasks: int
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Sort edges by task, stable: tasks and workers as int32, labels, and the tasks' `group_offsets`.
 
-    Edges are written straight to their place, without an order array. Where the tasks are too many for
-    the cache, a first pass brings neighbouring tasks together, so that the second writes near by: on ten
-    million edges two passes take half the time of one.
+    Edges that are sorted come back as they are. Others are brought to buckets of neighbouring tasks, and each bucket is
+    sorted by itself, near by: where the tasks are too many for the cache, two passes take half the time of one.
     """
+    task, worker = task.astype(np.int32, copy=False), worker.astype(np.int32, copy=False)
     if choose_engine(task.size, 1) == "numpy":
+        offsets = group_offsets(task, n_tasks)
+        if not np.any(task[1:] < task[:-1]):
+            return task, worker, label, offsets
         order = np.argsort(task, kind="stable")
-        return task[order].astype(np.int32), worker[order].astype(np.int32), label[order]
-    from crowdwise.labels.compiled_loops import scatter
+        return task[order], worker[order], label[order], offsets
+    from crowdwise.labels import compiled_loops
 
-    shift = max(0, (offsets.size - 1).bit_length() - BUCKET_BITS)
-    if shift:
-        task, worker, label = scatter(task, worker, label, offsets[: -1 : 1 << shift].copy(), shift)
-    found: tuple[IntArray, IntArray, IntArray] = scatter(task, worker, label, offsets[:-1].copy(), 0)
+    shift = max(0, n_tasks.bit_length() - BUCKET_BITS)
+    lanes = _cut_rows(task.size)
+    counts = np.zeros((lanes.size - 1, (n_tasks >> shift) + 1), np.int64)
+    rows = dict(zip(lanes[:-1].tolist(), range(lanes.size - 1), strict=True))  # the lane that begins at a row
+    ascending = map_lanes(
+        lambda first, last: compiled_loops.count_buckets(first, last, task, shift, counts[rows[first]]), lanes
+    )
+    if all(ascending):
+        return task, worker, label, group_offsets(task, n_tasks)
+    starts = np.append(0, np.cumsum(counts.sum(axis=0)))
+    cursors = starts[:-1] + np.cumsum(counts, axis=0) - counts  # of each lane, behind those of earlier lanes
+    given, edges = (task, worker, label), (np.empty_like(task), np.empty_like(worker), np.empty_like(label))
+    map_lanes(
+        lambda first, last: compiled_loops.scatter_to_buckets(first, last, given, cursors[rows[first]], shift, edges),
+        lanes,
+    )
+    if not shift:  # a bucket is a task
+        return *edges, starts[: n_tasks + 1].copy()
+    offsets = np.zeros(n_tasks + 1, np.int64)
+    buckets = np.searchsorted(starts, lanes[1:-1])
+    map_lanes(
+        lambda first, last: compiled_loops.sort_buckets(first, last, starts, shift, edges, offsets),
+        np.concatenate(([0], buckets, [starts.size - 1])),
+    )
+    return *edges, offsets
+
+
+def look_up(table: IntArray, codes: IntArray) -> IntArray:
+    """The entry of a table for each code, all of which it has."""
+    found = np.empty(codes.size, table.dtype)
+
+    def take(first: int, last: int) -> None:
+        table.take(codes[first:last], out=found[first:last], mode="clip")  # else NumPy makes a copy on the way
+
+    map_lanes(take, _cut_rows(codes.size))
     return found
+
+
+def _cut_rows(n_rows: int) -> IntArray:
+    """Cut rows into lanes of work, where there is enough to share."""
+    n_lanes = max(1, min(MOST_LANES, n_rows // LANE_ROWS))
+    return np.linspace(0, n_rows, n_lanes + 1).astype(np.int64)
 
 
 def codes_by_first_appearance(values: IntArray, low: int, span: int) -> tuple[IntArray, IntArray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -54,6 +55,7 @@ def read_truth(source: Any, *, task: str | None = None, label: str | None = None
         source = {"task": list(source.keys()), "label": list(source.values())}
     if hasattr(source, "index") and hasattr(source, "to_dict") and not hasattr(source, "columns"):  # a pandas Series
         source = {"task": source.index.to_series(), "label": source}
+    _refuse_bare_values(source)
     columns = open_source(source, "Known answers need the columns task and label, and a row for each.")
     if not isinstance(columns, Columns):
         raise InputError("A truth needs two columns, task and label, or a mapping from task to label.")
@@ -76,6 +78,29 @@ def read_truth(source: Any, *, task: str | None = None, label: str | None = None
     truth[tasks.codes] = labels.codes
     _refuse_contradiction(truth, tasks.codes, labels.codes, tasks.names, columns.place)
     return Truth(tasks.names, labels.names.take(pa.array(truth)))
+
+
+def _refuse_bare_values(source: Any) -> None:
+    """Refuse labels that are not said to be of a task; a list of text might be taken for one of files."""
+    shape = getattr(source, "shape", None)
+    values = isinstance(source, list | tuple) and source and not all(isinstance(each, Mapping) for each in source)
+    files = values and all(isinstance(each, str | Path) for each in source) and any(map(_is_there, source))
+    if (values and not files) or (isinstance(shape, tuple) and len(shape) == 1 and not _has_fields(source)):
+        raise InputError(
+            f"The truth is a {type(source).__name__} of {len(source):,} values, without the tasks that they are of. "
+            "Give a mapping from task to label, or a table with the columns task and label."
+        )
+
+
+def _has_fields(source: Any) -> bool:
+    return bool(getattr(getattr(source, "dtype", None), "names", None))
+
+
+def _is_there(path: str | Path) -> bool:
+    try:
+        return Path(path).exists() or any(mark in str(path) for mark in "*?[")
+    except (OSError, ValueError):
+        return False
 
 
 def truth_codes(source: Any, labels: CrowdLabels) -> IntArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +33,7 @@ __all__ = [
 NESTED = (list, tuple, dict, set, frozenset)
 DEEPEST = 16  # lists within lists, of a column that is told apart as such further on
 MOST_FOLLOWED = 1000
+MOST_CLASSES = 10_000_000  # more have no posterior that fits a memory, and a count has no end
 
 
 def as_vocabulary(names: Iterable[Any] | pa.Array, what: str) -> pa.Array:
@@ -137,9 +139,12 @@ def union(vocabularies: Iterable[pa.Array]) -> pa.Array:
 
 def _from_python(names: Iterable[Any], what: str) -> pa.Array:
     try:
-        values = list(names.tolist() if isinstance(names, np.ndarray) else names)
+        most = MOST_CLASSES + 1 if what == "class" else None
+        values = list(islice(names.tolist() if isinstance(names, np.ndarray) else names, most))
     except TypeError as error:
         raise InputError(f"The {what} names are {quote(names)}; give a list of names.") from error
+    if len(values) == most:
+        raise InputError(f"There are more than {MOST_CLASSES:,} class names, or no end to them. Give a list of names.")
     refuse_nested(values, f"The {what} names hold")
     if len({type(value) for value in values}) > 1 and any(isinstance(value, str) for value in values):
         values = [None if _is_missing(value) else str(value) for value in values]

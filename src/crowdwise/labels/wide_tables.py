@@ -236,6 +236,8 @@ def _as_matrix(matrix: Any) -> np.ndarray[Any, Any]:
     try:
         if isinstance(matrix, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in matrix):
             matrix = np.ma.stack(matrix)
+        if type(matrix).__module__.split(".")[0] == "torch":  # where NumPy warns of how torch answers it
+            matrix = matrix.detach().cpu().numpy()
         dtype = _dtype(matrix) if isinstance(matrix, list | tuple) else None
         array = np.asanyarray(matrix) if isinstance(matrix, np.ndarray) else np.array(matrix, dtype=dtype)
         if isinstance(array, np.matrix):
@@ -246,6 +248,11 @@ def _as_matrix(matrix: Any) -> np.ndarray[Any, Any]:
         raise InputError(
             f"{type(matrix).__name__} cannot be read as a matrix ({quote(str(error))}). Give a NumPy array."
         ) from error
+    if array.ndim == 0 and hasattr(matrix, "tocoo"):
+        raise InputError(
+            "A sparse matrix does not say whether its zeros are answers. Use CrowdLabels.from_codes with the rows, "
+            "columns and values of those that are."
+        )
     if array.ndim != 2:
         raise InputError(
             f"A matrix of labels has two dimensions, tasks × workers; this has shape {array.shape}. "

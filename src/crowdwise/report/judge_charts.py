@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 import numpy as np
-import vl_convert
 
 from crowdwise.audit.consensus_scores import ConfidenceBin
 from crowdwise.labels.atomic_output import replace_folder
@@ -19,6 +18,7 @@ from crowdwise.metrics.calibration import wilson_interval
 from crowdwise.report.audit_page.charts import FILE_CONFIG, SHARPNESS
 from crowdwise.report.charts import ACCENT, HEIGHT, QUIET, WIDTH, calibration_chart
 from crowdwise.report.display_names import distinct_names
+from crowdwise.report.vega_pictures import draw_png, draw_svg
 
 if TYPE_CHECKING:
     from crowdwise.judges.agreement_with_people import Estimate
@@ -84,9 +84,8 @@ def write_judge_charts(found: PanelEvaluation, folder: str | Path) -> list[str]:
     with replace_folder(Path(folder)) as draft:
         for name, (_, chart) in made.items():
             spec = chart.to_dict()
-            picture = vl_convert.vegalite_to_svg(spec, config=FILE_CONFIG)
-            (draft / f"{name}.svg").write_text(picture, encoding="utf-8")
-            (draft / f"{name}.png").write_bytes(vl_convert.vegalite_to_png(spec, config=FILE_CONFIG, scale=SHARPNESS))
+            (draft / f"{name}.svg").write_text(draw_svg(spec, FILE_CONFIG), encoding="utf-8")
+            (draft / f"{name}.png").write_bytes(draw_png(spec, FILE_CONFIG, SHARPNESS))
     return list(made)
 
 

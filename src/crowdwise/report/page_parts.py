@@ -16,12 +16,13 @@ from crowdwise.labels.errors import InputError
 try:
     import altair as alt
     import jinja2
-    import vl_convert
     from markupsafe import Markup
 except ModuleNotFoundError as error:
     raise InputError(
         f"The report needs {error.name}, which is not installed: pip install 'crowdwise[report]'."
     ) from error
+
+from crowdwise.report.vega_pictures import bundle_script, draw_svg
 
 __all__ = [
     "Markup",
@@ -98,7 +99,7 @@ def _format_p_value(p_value: float) -> str:
 def bundle_vega() -> str:
     """Vega, Vega-Lite and Vega-Embed in one script."""
     version = alt.SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
-    code: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", version)
+    code = bundle_script("window.vegaEmbed = vegaEmbed;", version)
     if re.search(r"</script|<!--", code, re.IGNORECASE) or "\r" in code:
         raise InputError("The charts' script cannot be put into a page. Install another version of vl-convert-python.")
     return code
@@ -114,7 +115,7 @@ def content_security_policy(*scripts: str) -> str:
 
 def draw_picture(spec: dict[str, Any], config: dict[str, Any], name: str) -> str:
     """A chart as SVG, to be put into a page under this name."""
-    return rename_svg_ids(vl_convert.vegalite_to_svg(spec, config=config), name)
+    return rename_svg_ids(draw_svg(spec, config), name)
 
 
 def rename_svg_ids(picture: str, name: str) -> str:

@@ -63,11 +63,11 @@ def write_plan_chart(found: Plan, out: str) -> None:
     """Write the chart as SVG or PNG, by the ending of the name."""
     from crowdwise.report.audit_page.charts import FILE_CONFIG, SHARPNESS  # says what to install
 
-    import vl_convert  # isort: skip
+    from crowdwise.report.vega_pictures import draw_png, draw_svg  # isort: skip
 
     spec = plan_chart(found).to_dict()
     with replace_files([Path(out)]) as (draft,):
         if Path(out).suffix.lower() == ".svg":
-            draft.write_text(vl_convert.vegalite_to_svg(spec, config=FILE_CONFIG), encoding="utf-8")
+            draft.write_text(draw_svg(spec, FILE_CONFIG), encoding="utf-8")
         else:
-            draft.write_bytes(vl_convert.vegalite_to_png(spec, config=FILE_CONFIG, scale=SHARPNESS))
+            draft.write_bytes(draw_png(spec, FILE_CONFIG, SHARPNESS))

@@ -16,11 +16,13 @@ __all__ = ["sort_blocks"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sort_blocks(blocks: Blocks, lane: int, task: IntArray, worker: IntArray, label: IntArray) -> None:
-    """Write the edges of one lane's blocks, sorted by worker and label."""
+def sort_blocks(blocks: Blocks, lane: int, task: IntArray, worker: IntArray, label: IntArray, cursor: IntArray) -> None:
+    """Write the edges of one lane's blocks, sorted by worker and label.
+
+    `cursor` is room for a number of labels for each worker and label, and one more.
+    """
     n_classes = blocks.n_classes
     n_rows = blocks.n_workers * n_classes
-    cursor = np.empty(n_rows + 1, np.int64)
     for block in range(blocks.lanes[lane], blocks.lanes[lane + 1]):
         start, end = blocks.ptr[block], blocks.ptr[block + 1]
         cursor[:] = 0

@@ -1,14 +1,13 @@
-"""The compiled loops behind the passes, one lane of blocks at a time; the caller allocates what they fill."""
+"""The compiled loops behind the passes, one lane of blocks at a time; they add to what the caller gives them."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crowdwise.kernels.compiled.exponential import exp_of_nonpositive
 from crowdwise.kernels.compiled.prefetch import AHEAD, prefetch_row
+from crowdwise.kernels.compiled.row_softmax import softmax_block
 from crowdwise.kernels.compiled.row_sums import add_from_slots, add_to_slots
 from crowdwise.labels.loop_compiler import njit
 
@@ -23,7 +22,6 @@ __all__ = [
     "e_step",
     "e_step_votes",
     "share_rows",
-    "softmax_block",
     "sum_variances",
 ]
 
@@ -38,53 +36,6 @@ class Sums(NamedTuple):
     class_counts: FloatArray
     log_likelihood: FloatArray
     posterior: FloatArray
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def softmax_block(
-    work: FloatArray, first_task: int, log_prior: FloatArray, kinds: int, gold: IntArray, class_counts: FloatArray
-) -> float:
-    """Soft-max each task's row in place; returns the block's log-likelihood.
-
-    Each class has `kinds` states, which lie together; gold names the class.
-    """
-    n, n_classes = work.shape
-    total = 0.0
-    for t in range(n):
-        if gold.size > 0 and gold[first_task + t] >= 0:
-            for k in range(n_classes):
-                if k // kinds != gold[first_task + t]:
-                    work[t, k] = -np.inf
-        highest = work[t, 0]
-        for k in range(1, n_classes):
-            highest = max(highest, work[t, k])
-        total += highest
-        if highest == -np.inf:  # labels that no class allows: they teach nothing, the truth or the prior stands
-            if gold.size > 0 and gold[first_task + t] >= 0:
-                work[t, kinds * gold[first_task + t] : kinds * (gold[first_task + t] + 1)] = 0.0
-            else:
-                work[t] = log_prior
-        else:
-            for k in range(n_classes):
-                work[t, k] -= highest
-    # One long loop over all cells, which the compiler vectorises; a short one per task it would not.
-    cells = work.reshape(-1)
-    for cell in range(cells.size):
-        cells[cell] = exp_of_nonpositive(cells[cell])
-    product = 1.0  # of up to 16 sums between 1 and K: one logarithm for all
-    for t in range(n):
-        mass = 0.0
-        for k in range(n_classes):
-            mass += work[t, k]
-        product *= mass
-        if t & 15 == 15:
-            total += math.log(product)
-            product = 1.0
-        scale = 1.0 / mass
-        for k in range(n_classes):
-            work[t, k] *= scale
-            class_counts[k] += work[t, k]
-    return total + math.log(product)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -104,14 +55,15 @@ def _normalise_block(
     """From log-weights to the posterior of a block's tasks, with its log-likelihood and class counts."""
     first, kinds = block * blocks.size, log_prior.size // blocks.n_classes
     out.log_likelihood[block] = softmax_block(work, first, log_prior, kinds, gold, out.class_counts[lane])
-    if out.posterior.shape[0] > 0:
-        out.posterior[first : first + work.shape[0]] = work
+    if out.posterior.shape[0] > 0:  # in loops: an assignment of arrays takes seconds to compile
+        for t in range(work.shape[0]):
+            for k in range(work.shape[1]):
+                out.posterior[first + t, k] = work[t, k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def e_step(blocks: Blocks, lane: int, log_prior: FloatArray, table: FloatArray, gold: IntArray, out: Sums) -> None:
     """E-step and counts of one lane of a confusion model."""
-    out.counts[lane] = 0.0
     space = np.empty((blocks.size, log_prior.size))
     for block in range(blocks.lanes[lane], blocks.lanes[lane + 1]):
         edges = blocks.ptr[block], blocks.ptr[block + 1]
@@ -128,7 +80,6 @@ def e_step_votes(
     """E-step and counts of one lane of a vote model."""
     row, slot, label = blocks.row, blocks.slot, blocks.label
     counts = out.counts[lane]
-    counts[:] = 0.0
     space = np.empty((blocks.size, log_prior.size))
     for block in range(blocks.lanes[lane], blocks.lanes[lane + 1]):
         work = _begin_block(blocks, block, log_prior, space)
@@ -142,7 +93,6 @@ def e_step_votes(
 @njit(cache=True, nogil=True, error_model="numpy")
 def accumulate(blocks: Blocks, lane: int, values: FloatArray, counts: FloatArray) -> None:
     """Counts of one lane from the given values."""
-    counts[:] = 0.0
     for block in range(blocks.lanes[lane], blocks.lanes[lane + 1]):
         edges = blocks.ptr[block], blocks.ptr[block + 1]
         add_from_slots(edges, values[block * blocks.size : (block + 1) * blocks.size], blocks.slot, counts, blocks.row)
@@ -152,7 +102,6 @@ def accumulate(blocks: Blocks, lane: int, values: FloatArray, counts: FloatArray
 def count_against_vote_shares(blocks: Blocks, lane: int, otherwise: FloatArray, gold: IntArray, out: Sums) -> None:
     """Shares of votes of one lane, and their counts."""
     class_counts = out.class_counts[lane]
-    out.counts[lane] = 0.0
     space, zeros = np.empty((blocks.size, otherwise.size)), np.zeros(otherwise.size)
     for block in range(blocks.lanes[lane], blocks.lanes[lane + 1]):
         work = _begin_block(blocks, block, zeros, space)
@@ -160,16 +109,17 @@ def count_against_vote_shares(blocks: Blocks, lane: int, otherwise: FloatArray, 
         for edge in range(*edges):
             work[blocks.slot[edge], blocks.label[edge]] += 1.0
         for t in range(work.shape[0]):
-            votes = work[t].sum()
-            known = gold[block * blocks.size + t] if gold.size > 0 else -1
-            if known >= 0:
-                work[t] = 0.0
-                work[t, known] = 1.0
-            elif votes == 0.0:
-                work[t] = otherwise
-            else:
-                work[t] /= votes
+            votes = 0.0
             for k in range(otherwise.size):
+                votes += work[t, k]
+            known = gold[block * blocks.size + t] if gold.size > 0 else -1
+            for k in range(otherwise.size):
+                if known >= 0:
+                    work[t, k] = 1.0 if k == known else 0.0
+                elif votes == 0.0:
+                    work[t, k] = otherwise[k]
+                else:
+                    work[t, k] /= votes
                 class_counts[k] += work[t, k]
         add_from_slots(edges, work, blocks.slot, out.counts[lane], blocks.row)
 

@@ -1,8 +1,6 @@
 """Rows of one table added to rows of another, for each label: most of the time of an EM pass.
 
-A loop over K values that the compiler knows nothing of costs more to set up than to run when K is small. Here the loop
-over labels is written out once for each K up to `WIDEST`, a row as a few vectors, and K decides once for a block which
-of them runs; a version of its own for each K, compiled when it is met, would take a second each time. The sums are
+The loop over labels is written out once for each K up to `WIDEST`, a row as a few vectors (`vector_rows`). The sums are
 those of the plain loop, to the bit.
 """
 
@@ -10,11 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from crowdwise.kernels.compiled.prefetch import AHEAD, LINE, prefetch_row
+from crowdwise.kernels.compiled.prefetch import AHEAD, prefetch_row
+from crowdwise.kernels.compiled.vector_rows import (
+    INDEX,
+    emit_for_each_width,
+    emit_loop,
+    emit_prefetch,
+    load_vectors,
+    store_vectors,
+    vector_parts,
+)
 from crowdwise.labels.loop_compiler import njit
 
 if TYPE_CHECKING:
@@ -22,112 +28,67 @@ if TYPE_CHECKING:
 
 __all__ = ["add_from_slots", "add_to_slots"]
 
-WIDEST = 16  # classes up to which rows are written out; beyond, the plain loop is as good
-INDEX, WORD, DOUBLE = ir.IntType(64), ir.IntType(32), ir.DoubleType()
+LARGE_TABLE = 2**19  # cells of a table that no second-level cache holds: 4 MiB
+FAR_AHEAD = 24  # labels between asking for a row of such a table and using it, where the rows come in order
 
 
-def vector_parts(width: int) -> list[tuple[int, int]]:
-    """First place and length of the vectors that make up a row: lengths 4, 2 and 1.
+def _written_out(ahead_of: int, longest: int) -> Any:
+    """An intrinsic that adds the rows of a block's labels where K is at most `WIDEST`, and says whether it did.
 
-    Not 8: a sum that is read back at once, as that of a worker with several labels in a block, comes faster in halves.
+    `ahead_of` says of which rows the order is not that of the labels, those read (0) or those written (1): they are
+    always asked for ahead. The others lie in order or near it, and are asked for where their table is large.
     """
-    parts, first = [], 0
-    for length in (4, 2, 1):
-        while width - first >= length:
-            parts.append((first, length))
-            first += length
-    return parts
-
-
-def _emit_prefetch(builder: Any, cell: Any) -> None:
-    byte = ir.PointerType(ir.IntType(8))
-    kind = ir.FunctionType(ir.VoidType(), [byte, WORD, WORD, WORD])
-    hint = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-    for_reading_in_every_level = (ir.Constant(WORD, value) for value in (0, 3, 1))
-    builder.call(hint, [builder.bitcast(cell, byte), *for_reading_in_every_level])
-
-
-def _emit_loop(builder: Any, width: int, start: Any, end: Any, reads: Any, writes: Any, ahead_of: int) -> None:
-    """Emit a loop over edges, writes[target[edge]] += reads[source[edge]], for rows of `width` numbers.
-
-    `reads` and `writes` are pairs of a table's first cell and a function that gives the row of an edge; `ahead_of` says
-    which of the two is asked for ahead.
-    """
-    function, before = builder.function, builder.block
-    head, body, after = (function.append_basic_block(f"{name}_{width}") for name in ("head", "body", "after"))
-    last, step = builder.sub(end, INDEX(1)), INDEX(AHEAD)
-    builder.branch(head)
-    builder.position_at_end(head)
-    edge = builder.phi(INDEX)
-    edge.add_incoming(start, before)
-    builder.cbranch(builder.icmp_signed("<", edge, end), body, after)
-    builder.position_at_end(body)
-
-    def find_row(table: Any, at: Any) -> Any:
-        cells, row_of = table
-        return builder.gep(cells, [builder.mul(row_of(builder, at), INDEX(width))])
-
-    wanted = builder.add(edge, step)
-    wanted = builder.select(builder.icmp_signed("<", wanted, last), wanted, last)
-    awaited = find_row((reads, writes)[ahead_of], wanted)
-    for place in {0, width - 1}:
-        _emit_prefetch(builder, builder.gep(awaited, [INDEX(place)]))
-    source, target = find_row(reads, edge), find_row(writes, edge)
-    sums = []
-    for first, length in vector_parts(width):
-        vector = ir.PointerType(ir.VectorType(DOUBLE, length)) if length > 1 else ir.PointerType(DOUBLE)
-        there = builder.bitcast(builder.gep(target, [INDEX(first)]), vector)
-        given = builder.bitcast(builder.gep(source, [INDEX(first)]), vector)
-        sums.append((builder.fadd(builder.load(there, align=LINE), builder.load(given, align=LINE)), there))
-    for value, there in sums:
-        builder.store(value, there, align=LINE)
-    edge.add_incoming(builder.add(edge, INDEX(1)), builder.block)
-    builder.branch(head)
-    builder.position_at_end(after)
-
-
-def _written_out(ahead_of: int) -> Any:
-    """An intrinsic that adds the rows of a block's labels where K is at most `WIDEST`, and says whether it did."""
 
     @intrinsic
     def add_short_rows(_typing: Any, edges: Any, values: Any, source: Any, sums: Any, target: Any) -> Any:
         def emit_loops(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
             pair, *given = arguments
+            kinds = (values, source, sums, target)
             arrays = [
-                context.make_array(kind)(context, builder, array)
-                for kind, array in zip((values, source, sums, target), given, strict=True)
+                context.make_array(kind)(context, builder, array) for kind, array in zip(kinds, given, strict=True)
             ]
             start, end = (builder.extract_value(pair, place) for place in (0, 1))
+            last = builder.sub(end, INDEX(1))
+            tables = (arrays[0], arrays[1].data, source), (arrays[2], arrays[3].data, target)
 
-            def rows_of(kind: Any, array: Any) -> Any:
-                def load_index(inner: Any, edge: Any) -> Any:
-                    index = inner.load(inner.gep(array.data, [edge]))
-                    if index.type.width == INDEX.width:
-                        return index
-                    return inner.sext(index, INDEX) if kind.dtype.signed else inner.zext(index, INDEX)
+            def find_row(table: tuple[Any, Any, Any], edge: Any, width: int) -> Any:
+                array, indices, kind = table
+                index = builder.load(builder.gep(indices, [edge]))
+                if index.type.width < INDEX.width:
+                    index = builder.sext(index, INDEX) if kind.dtype.signed else builder.zext(index, INDEX)
+                return builder.gep(array.data, [builder.mul(index, INDEX(width))])
 
-                return load_index
+            def find_later_row(table: tuple[Any, Any, Any], edge: Any, ahead: int, width: int) -> Any:
+                later = builder.add(edge, INDEX(ahead))
+                return find_row(table, builder.select(builder.icmp_signed("<", later, last), later, last), width)
 
-            reads, writes = (arrays[0].data, rows_of(source, arrays[1])), (arrays[2].data, rows_of(target, arrays[3]))
-            done, other = (builder.function.append_basic_block(name) for name in ("done", "other"))
-            choice = builder.switch(builder.extract_value(arrays[0].shape, 1), other)
-            for width in range(1, WIDEST + 1):
-                block = builder.function.append_basic_block(f"width_{width}")
-                choice.add_case(INDEX(width), block)
-                builder.position_at_end(block)
-                _emit_loop(builder, width, start, end, reads, writes, ahead_of)
-                builder.branch(done)
-            builder.position_at_end(other)
-            builder.branch(done)
-            builder.position_at_end(done)
-            return builder.icmp_unsigned("<=", builder.extract_value(arrays[0].shape, 1), INDEX(WIDEST))
+            def emit_width(width: int) -> None:
+                parts = vector_parts(width, longest)
+                in_order = tables[1 - ahead_of]
+                n_cells = builder.mul(builder.extract_value(in_order[0].shape, 0), INDEX(width))
+                large = builder.icmp_signed(">", n_cells, INDEX(LARGE_TABLE))
+
+                def add_row(edge: Any, _values: list[Any]) -> list[Any]:
+                    emit_prefetch(builder, find_later_row(tables[ahead_of], edge, AHEAD, width), width)
+                    with builder.if_then(large):
+                        emit_prefetch(builder, find_later_row(in_order, edge, FAR_AHEAD, width), width)
+                    read, written = (find_row(table, edge, width) for table in tables)
+                    pairs = zip(load_vectors(builder, written, parts), load_vectors(builder, read, parts), strict=True)
+                    store_vectors(builder, written, parts, [builder.fadd(there, new) for there, new in pairs])
+                    return []
+
+                emit_loop(builder, start, end, [], add_row)
+
+            return emit_for_each_width(builder, builder.extract_value(arrays[0].shape, 1), emit_width)
 
         return types.boolean(edges, values, source, sums, target), emit_loops
 
     return add_short_rows
 
 
-_add_to_slots, _add_from_slots = _written_out(1), _written_out(0)
+# Rows that are written in order are read back at once where a worker has several labels in a block: this comes faster
+# in halves. Rows that are written anywhere are not.
+_add_to_slots, _add_from_slots = _written_out(1, longest=8), _written_out(0, longest=4)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

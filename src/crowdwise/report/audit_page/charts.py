@@ -11,13 +11,7 @@ from crowdwise.labels.atomic_output import replace_folder
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.report import charts
 from crowdwise.report.audit_page.audit_view import AuditView, choose_workers_to_draw
-
-try:
-    import vl_convert
-except ModuleNotFoundError as error:
-    raise InputError(
-        f"Charts as files need {error.name}, which is not installed: pip install 'crowdwise[report]'."
-    ) from error
+from crowdwise.report.vega_pictures import draw_png, draw_svg
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
@@ -102,7 +96,6 @@ def write_charts(audit: Audit, folder: str | Path, *, truth: Any = None) -> list
     with replace_folder(Path(folder)) as draft:
         for name, chart in made.items():
             spec = chart.to_dict()
-            picture = vl_convert.vegalite_to_svg(spec, config=FILE_CONFIG)
-            (draft / f"{name}.svg").write_text(picture, encoding="utf-8")
-            (draft / f"{name}.png").write_bytes(vl_convert.vegalite_to_png(spec, config=FILE_CONFIG, scale=SHARPNESS))
+            (draft / f"{name}.svg").write_text(draw_svg(spec, FILE_CONFIG), encoding="utf-8")
+            (draft / f"{name}.png").write_bytes(draw_png(spec, FILE_CONFIG, SHARPNESS))
     return list(made)
