@@ -184,10 +184,10 @@ def _columns_of_export(export: Any, options: Options) -> Columns:
 def _drop_times(columns: Columns) -> Columns:
     """The columns that are in memory, without times and durations: a third of them.
 
-    They are encoded in turn: what that takes longer is nothing to the time that the export took.
+    They are encoded in turn, and let go: what that takes longer is nothing to the time that the export took.
     """
     kept = {name: columns.column(name) for name in columns.names if name not in ("time", "duration", "anchored")}
-    return replace(columns, names=list(kept), column=kept.__getitem__, in_turn=True)
+    return replace(columns, names=list(kept), column=kept.pop, in_turn=True)
 
 
 def _refuse_other_kinds(found: Columns, options: Options) -> None:
