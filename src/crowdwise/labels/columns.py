@@ -116,6 +116,7 @@ class Columns:
     index: pa.ChunkedArray | None = None  # row names outside the columns (a pandas index that says something), if any
     # Reads several columns together, batch after batch, so that a file is never in memory whole.
     batches: Callable[[list[str]], Iterator[list[pa.Array]]] | None = None
+    in_turn: bool = False  # encode one column after the other: slower, and in less memory
 
     def read_whole_columns(self, names: list[str]) -> dict[str, pa.ChunkedArray]:
         """Read several columns whole, going through the source once."""

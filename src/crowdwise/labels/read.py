@@ -182,9 +182,12 @@ def _columns_of_export(export: Any, options: Options) -> Columns:
 
 
 def _drop_times(columns: Columns) -> Columns:
-    """The columns that are in memory, without times and durations: a third of them."""
+    """The columns that are in memory, without times and durations: a third of them.
+
+    They are encoded in turn: what that takes longer is nothing to the time that the export took.
+    """
     kept = {name: columns.column(name) for name in columns.names if name not in ("time", "duration", "anchored")}
-    return replace(columns, names=list(kept), column=kept.__getitem__)
+    return replace(columns, names=list(kept), column=kept.__getitem__, in_turn=True)
 
 
 def _refuse_other_kinds(found: Columns, options: Options) -> None:
@@ -226,7 +229,7 @@ def _labels(source: Columns, names: tuple[str, ...], options: Options) -> CrowdL
         ColumnEncoder(role, name, source.place, text=source.text) for role, name in zip(ROLES, names, strict=True)
     ]
     # Arrow and numba let go of the interpreter's lock, so that columns are encoded side by side.
-    with ThreadPoolExecutor(len(ROLES)) as pool:
+    with ThreadPoolExecutor(1 if source.in_turn else len(ROLES)) as pool:
         if source.batches is None:
             columns = list(pool.map(lambda encoder, name: encoder.take(source.column(name)), encoders, names))
         else:
