@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from crowdwise.kernels.compiled.exponential import UNDERFLOW, exp_of_nonpositive
+from crowdwise.kernels.compiled.exponential import UNDERFLOW, exp_of_cells, exp_of_nonpositive
 from crowdwise.labels import sorting
 from crowdwise.labels.engine_choice import use_engine
 from crowdwise.labels.sorting import (
@@ -31,6 +31,14 @@ def exponentials(values: Any) -> Any:
     return out
 
 
+@njit
+def exponentials_of_cells(values: Any) -> Any:
+    out = np.empty_like(values)
+    for place in range(values.size):
+        out[place] = exp_of_cells(values[place])
+    return out
+
+
 def units_apart(found: Any, expected: Any) -> Any:
     """Distance in units in the last place; both positive."""
     return np.abs(found.view(np.int64) - expected.view(np.int64))
@@ -47,11 +55,13 @@ def test_exponential_is_within_two_units_of_numpy() -> None:
         multiples, np.nextafter(multiples, 0), np.nextafter(multiples, -np.inf), multiples + np.log(2) / 2,
     ])  # fmt: skip
     assert units_apart(exponentials(values), np.exp(values)).max() <= 2
+    assert units_apart(exponentials_of_cells(values), np.exp(values)).max() <= 2
 
 
 def test_exponential_at_the_ends() -> None:
     values = np.array([0.0, np.nextafter(UNDERFLOW, -np.inf), -745.0, -1e300, -np.inf])
     assert exponentials(values).tolist() == [1.0, 0.0, 0.0, 0.0, 0.0]
+    assert exponentials_of_cells(values).tolist() == [1.0, 0.0, 0.0, 0.0, 0.0]
 
 
 @settings(max_examples=100, deadline=None)

@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from crowdwise.kernels.compiled.exponential import exp_of_nonpositive
+from crowdwise.kernels.compiled.exponential import exp_of_cells
 from crowdwise.kernels.compiled.vector_rows import (
     DOUBLE,
     INDEX,
@@ -176,7 +176,7 @@ def softmax_block(
                         rows[t, state] = 0.0
         cells = rows.reshape(-1)
         for cell in range(cells.size):
-            cells[cell] = exp_of_nonpositive(cells[cell])
+            cells[cell] = exp_of_cells(cells[cell])
         _share(rows, mass, class_counts)
         product = 1.0  # of up to 16 sums between 1 and K: one logarithm for all
         for t in range(rows.shape[0]):
