@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.engines.engines_on_disk import StoringEngine
+from crowdwise.engines.label_store import ALIGNMENT
 from crowdwise.engines.part_passes import PassJob, add_results, run_part
 from crowdwise.kernels.threads import n_threads
 from crowdwise.labels.errors import InputError, quote
@@ -136,8 +137,9 @@ class _LanePass:
         self.store, self.job, self.reader, self.failed = store, job, reader, False
         self.buffers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         largest = max((part.n_bytes for part in store.parts), default=0)
-        for _ in range(min(n_buffers, len(store.parts))):
-            self.buffers.put(np.empty(largest, np.uint8))
+        # One piece of memory, given in large pages by the operating system: small ones cost as much as reading.
+        for buffer in np.empty((min(n_buffers, len(store.parts)), -(-largest // ALIGNMENT) * ALIGNMENT), np.uint8):
+            self.buffers.put(buffer)
 
     def add_parts(self, lane: list[Part]) -> Statistics | None:
         """The sum over the parts of a lane, of which one is read while another is worked on; None if another failed."""
