@@ -275,7 +275,8 @@ def _make_objective_as_loaded(model: Learner) -> Objective:
     try:
         return _fresh_objective(copy, model.network_, len(model.workers_))
     except Exception as error:
-        lost = [name for name, value in plain.items() if value is None and getattr(model, name) is not None]
+        kept = {name for name, value in (plain | beside).items() if value is not None}
+        lost = [name for name, value in model.get_params(deep=False).items() if value is not None and name not in kept]
         hint = f" A file cannot hold the object that its parameter {', '.join(lost)} is." if lost else ""
         raise InputError(f"This {type(model).__name__} cannot be saved: {quote(str(error))}.{hint}") from error
 
