@@ -41,7 +41,7 @@ def test_without_gold_nothing_is_promised_and_nothing_stopped(honest):
     model = OnlineModel().partial_fit(honest.labels)
     rule = StopRule().calibrate(model, {})
     assert not rule.can_promise
-    assert not rule.stopped(model).any()
+    assert not rule.find_stopped(model).any()
     assert "there are 0 gold tasks" in rule.promise()
 
 
@@ -82,9 +82,9 @@ def test_first_passage_by_hand():
 
 def test_caps_and_value_of_information(honest):
     model = OnlineModel().partial_fit(honest.labels)
-    assert StopRule(cap=9).stopped(model).all()
-    assert not StopRule(cap=10).stopped(model).any()
-    by_value = StopRule(value=0.01).stopped(model)
+    assert StopRule(cap=9).find_stopped(model).all()
+    assert not StopRule(cap=10).find_stopped(model).any()
+    by_value = StopRule(value=0.01).find_stopped(model)
     unsure = model.posteriors.max(axis=1)
     assert unsure[by_value].min() > unsure[~by_value].max() - 0.2
     assert StopRule(cap=9).should_stop(model, 3)
@@ -145,13 +145,13 @@ def test_a_stop_rule_takes_gold_as_fit_does_and_bad_input_is_one_error(honest, t
     assert told.threshold == StopRule(0.9).calibrate(model, truth).threshold
     empty = OnlineModel(["a", "b"])
     empty.add_task("t")
-    assert not StopRule(value=0.1).stopped(empty).any()
-    assert not StopRule(value=0.1).stopped(OnlineModel()).any()
+    assert not StopRule(value=0.1).find_stopped(empty).any()
+    assert not StopRule(value=0.1).find_stopped(OnlineModel()).any()
     assert replay_stopping(honest.labels, truth, gold=1).share_of_tasks == 0
     for call, words in (
         (lambda: StopRule(prior="ab"), "prior is 'ab'"),
         (lambda: StopRule().calibrate(honest.labels, truth), "must be a crowdwise.acquire.OnlineModel"),
-        (lambda: StopRule().stopped(None), "model is None"),
+        (lambda: StopRule().find_stopped(None), "model is None"),
         (lambda: replay_stopping(honest.labels, truth, 3), "rule is 3"),
         (lambda: StopRule(prior=(1, "b")), "number of prior is 'b'"),
         (lambda: StopRule().calibrate(model, {0: 1}, "0"), "checks is '0'"),
@@ -187,7 +187,7 @@ def test_the_estimated_share_is_the_mean_chance_of_the_stopped_tasks(honest):
     model = OnlineModel().partial_fit(honest.labels)
     gold = dict(enumerate(honest.truth[:60].tolist()))
     rule = StopEstimate(0.9, min_labels=3).calibrate(model, gold)
-    stopped = rule.stopped(model)
+    stopped = rule.find_stopped(model)
     assert 0.9 <= rule.estimate < 1
     assert 0 < rule.spread < 0.1
     assert not stopped[:60].any()
@@ -196,7 +196,7 @@ def test_the_estimated_share_is_the_mean_chance_of_the_stopped_tasks(honest):
     assert abs(right.mean() - rule.estimate) < 3 * rule.spread
     assert rule.should_stop(model, int(np.flatnonzero(stopped)[0]))
     # a higher target stops fewer; wrong gold stops none
-    assert StopEstimate(0.98, min_labels=3).calibrate(model, gold).stopped(model).sum() < stopped.sum()
+    assert StopEstimate(0.98, min_labels=3).calibrate(model, gold).find_stopped(model).sum() < stopped.sum()
     wrong = {task: 1 - label for task, label in gold.items()}
     assert not StopEstimate(0.9).calibrate(model, wrong).can_stop
 
@@ -250,10 +250,10 @@ def test_bad_estimates_are_one_error(honest):
         (lambda: StopEstimate(seen=[(0, 0)] * 4), "α of seen is 0"),
         (lambda: StopEstimate(seen=[(0, 1)] * 4), "differ"),
         (lambda: StopEstimate().calibrate(honest.labels, {}), "must be a crowdwise.acquire.OnlineModel"),
-        (lambda: StopEstimate().stopped(None), "model is None"),
+        (lambda: StopEstimate().find_stopped(None), "model is None"),
     ):
         with pytest.raises(InputError, match=words):
             call()
     rule = StopEstimate(cap=9).calibrate(model, {0: 1})
     assert "1 gold tasks have 2 labels" in rule.describe()
-    assert rule.stopped(model)[1:].all()  # by the cap
+    assert rule.find_stopped(model)[1:].all()  # by the cap

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 from tests.campaign.campaigns import HEAD, PASSWORD, TOKEN, make_campaign, prepare, serve, write_project
-from tests.campaign.test_databases import Crowd
+from tests.campaign.test_databases import Crowd, make_crowds
 
 from crowdwise import read_labels
 from crowdwise.campaign import http_connection
@@ -46,15 +46,8 @@ def _no_other_database(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Any]:
-    made: list[Crowd] = []
-
-    def _make(n_tasks: int = 4, **more: Any) -> Crowd:
-        made.append(Crowd(make_campaign(tmp_path, n_tasks, **more)))
-        return made[-1]
-
-    yield _make
-    for crowd in made:
-        crowd.campaign.stop()
+    with make_crowds(tmp_path) as made:
+        yield made
 
 
 # ---- answers ----------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -78,8 +79,9 @@ class Crowd:
         return max(Counter(task for task, _, _ in self.labels()).values(), default=0)
 
 
-@pytest.fixture
-def make(database: str, tmp_path: Path) -> Iterator[Any]:
+@contextlib.contextmanager
+def make_crowds(tmp_path: Path) -> Iterator[Any]:
+    """A function that begins campaigns, which are stopped in the end."""
     made: list[Crowd] = []
 
     def _make(n_tasks: int = 4, **more: Any) -> Crowd:
@@ -89,6 +91,12 @@ def make(database: str, tmp_path: Path) -> Iterator[Any]:
     yield _make
     for crowd in made:
         crowd.campaign.stop()
+
+
+@pytest.fixture
+def make(database: str, tmp_path: Path) -> Iterator[Any]:
+    with make_crowds(tmp_path) as made:
+        yield made
 
 
 def test_every_task_gets_its_answers_and_no_more(make: Any) -> None:

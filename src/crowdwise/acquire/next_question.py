@@ -17,7 +17,7 @@ import numpy as np
 
 from crowdwise.acquire.joint_questions import Limits, choose_pairs
 from crowdwise.acquire.pair_worth import JOINT, PairWorth
-from crowdwise.acquire.task_policies import TASK_POLICIES, make_policy
+from crowdwise.acquire.task_policies import TASK_POLICIES, make_task_policy
 from crowdwise.acquire.worker_policies import WorkersSoFar, make_worker_policy
 from crowdwise.fitting.online_model import OnlineModel, check_online_model
 from crowdwise.fitting.parameter_checks import (
@@ -143,7 +143,7 @@ def _make_scorer(policy: str | TaskPolicy, model: OnlineModel) -> TaskPolicy | P
         if policy == JOINT:
             _refuse_no_classes(model)
             return PairWorth(model)
-    return make_policy("policy", policy, TASK_POLICIES)
+    return make_task_policy(policy)
 
 
 def _refuse_no_classes(model: OnlineModel) -> None:

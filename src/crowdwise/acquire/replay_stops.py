@@ -93,7 +93,7 @@ def replay_stopping(
     model.add_codes(*_take(given, shuffled[gold_labels]))
     left = shuffled[~gold_labels]
     while True:
-        needs = ~rule.stopped(model) | is_check
+        needs = ~rule.find_stopped(model) | is_check
         can_be_asked = left[needs[given.task[left]]]
         if not can_be_asked.size:
             break
@@ -104,7 +104,7 @@ def replay_stopping(
         model.add_codes(*_take(given, edges))
         left = left[~np.isin(left, edges)]
         rule.calibrate(model, gold_answers, [names[task] for task in np.flatnonzero(is_check)])
-    stopped = rule.stopped(model)
+    stopped = rule.find_stopped(model)
     scored = stopped & (code >= 0)
     right = model.posteriors.argmax(axis=1)[scored] == code[scored]
     return StopReplay(

@@ -344,9 +344,9 @@ class StopEstimate:
     def should_stop(self, model: OnlineModel, task: Any) -> bool:
         """Whether this task needs no further label."""
         check_online_model("model", model)
-        return bool(self.stopped(model)[model.tasks.find(task)])
+        return bool(self.find_stopped(model)[model.tasks.find(task)])
 
-    def stopped(self, model: OnlineModel) -> BoolArray:
+    def find_stopped(self, model: OnlineModel) -> BoolArray:
         """Which tasks (N,) need no further label; gold is never stopped."""
         check_online_model("model", model)
         with model.lock:

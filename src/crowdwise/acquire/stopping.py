@@ -219,18 +219,16 @@ class StopRule:
     def should_stop(self, model: OnlineModel, task: Any) -> bool:
         """Whether this task needs no further label."""
         check_online_model("model", model)
-        return bool(self._find_stopped(model, np.array([model.tasks.find(task)]))[0])
+        with model.lock:
+            return bool(self._find_stopped_at(model, np.array([model.tasks.find(task)]))[0])
 
-    def stopped(self, model: OnlineModel) -> BoolArray:
+    def find_stopped(self, model: OnlineModel) -> BoolArray:
         """Which tasks (N,) need no further label; gold is never stopped."""
         check_online_model("model", model)
-        return self._find_stopped(model, np.arange(len(model.tasks)))
-
-    def _find_stopped(self, model: OnlineModel, at: IntArray) -> BoolArray:
         with model.lock:
-            return self._find_stopped_now(model, at)
+            return self._find_stopped_at(model, np.arange(len(model.tasks)))
 
-    def _find_stopped_now(self, model: OnlineModel, at: IntArray) -> BoolArray:
+    def _find_stopped_at(self, model: OnlineModel, at: IntArray) -> BoolArray:
         posterior, number = model.posteriors_at(at), model.labels_per_task[at]
         done: BoolArray = (posterior.max(axis=1, initial=0.0) >= self.threshold) & (number >= self.min_labels)
         if self.cap is not None:

@@ -35,7 +35,7 @@ def find_stopped_by_gold(service: Service) -> tuple[set[str], str]:
     model = fit_online(labels, project.question.classes, None)  # told the gold, it would vouch for too much
     checks = [name for name in model.tasks.every if is_check(numbers[str(name)], project.stop.checks)]
     rule = make_rule(project).calibrate(model, read_known(table) or {}, checks)
-    stopped = rule.stopped(model) if rule.can_stop else [False] * len(model.tasks)
+    stopped = rule.find_stopped(model) if rule.can_stop else [False] * len(model.tasks)
     names = {str(name) for name, done in zip(model.tasks.every, stopped, strict=True) if done}
     return names - {str(name) for name in checks}, rule.describe().rstrip(".")
 
