@@ -29,7 +29,8 @@ def e_step(
     total = 0.0
     for task in range(lane.first, lane.last):
         row = posterior[task]
-        row[:] = prior.log_prior
+        for k in range(n_classes):
+            row[k] = prior.log_prior[k]
         for edge in range(lane.ptr[task], lane.ptr[task + 1]):
             odds = ability[lane.worker[edge]] * ease[task]
             # log(1 - σ(x)) - log(K-1) for every class, and x + log(K-1) more for the class named.

@@ -29,18 +29,24 @@ def profile_log_likelihood(
         shares = np.zeros(n_classes)
         for e in range(first, last):
             shares[label[e]] += 1 / (last - first)
-        habit[:] = shares  # the best habit where s = 0; each s starts from the habit of the one before
+        for k in range(n_classes):
+            habit[k] = shares[k]  # the best habit where s = 0; each s starts from the habit of the one before
         for g in range(grid.shape[1]):
             s = grid[worker, g]
-            # A class must not lose its habit for good: EM never leaves 0.
-            habit[:] = 0.99 * habit + 0.01 * shares
-            habit *= (1 - s) / habit.sum()
+            total = 0.0
+            for k in range(n_classes):
+                habit[k] = 0.99 * habit[k] + 0.01 * shares[k]  # no class loses its habit for good: EM never leaves 0
+                total += habit[k]
+            for k in range(n_classes):
+                habit[k] *= (1 - s) / total
             for _ in range(steps):
                 sums[:] = 0.0
                 for e in range(first, last):
                     by_habit = habit[label[e]]
                     sums[label[e]] += by_habit / max(by_habit + s * beside[e], 1e-300)
-                total = sums.sum()
+                total = 0.0
+                for k in range(n_classes):
+                    total += sums[k]
                 scale = (1 - s) / total if total > 0 else 0.0
                 moved = 0.0
                 for k in range(n_classes):
@@ -51,5 +57,6 @@ def profile_log_likelihood(
             for e in range(first, last):
                 found[worker, g] += math.log(max(habit[label[e]] + s * beside[e], 1e-300))
             if s >= 1:
-                habit[:] = shares
+                for k in range(n_classes):
+                    habit[k] = shares[k]
     return found

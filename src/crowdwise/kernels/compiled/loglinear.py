@@ -31,7 +31,8 @@ def e_step(
     total = 0.0
     for task in range(lane.first, lane.last):
         row = posterior[task]
-        row[:] = prior.log_prior
+        for k in range(n_classes):
+            row[k] = prior.log_prior[k]
         for edge in range(lane.ptr[task], lane.ptr[task + 1]):
             mine, theirs, given = task_table[task], worker_table[lane.worker[edge]], lane.label[edge]
             for k in range(n_classes):

@@ -112,7 +112,9 @@ def send_to_tasks(
     label, table, log_weight, n_dims = lane.label, nodes.table, nodes.log_weight, nodes.n_dims
     incoming, outgoing, _ = messages
     n_kinds = table.shape[1]
-    most = np.diff(nodes.ptr).max()
+    most = 0
+    for own in range(nodes.ptr.size - 1):
+        most = max(most, nodes.ptr[own + 1] - nodes.ptr[own])
     log_space, product_space, chance_space = np.empty(most), np.empty(most), np.empty(most)
     low, high = np.empty(n_dims, np.int64), np.empty(n_dims, np.int64)
     for worker in range(lane.first, lane.last):

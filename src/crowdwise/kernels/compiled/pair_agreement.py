@@ -19,7 +19,8 @@ __all__ = ["add_copy_ratios", "add_pair_sums", "add_partner_sums"]
 @njit(cache=True, nogil=True, error_model="numpy")
 def _sum_log_labels(model: IndependenceModel, task: int, every: FloatArray) -> None:
     """Log-probability of each class and all that the representatives of a task's groups say."""
-    every[:] = model.log_prior
+    for k in range(every.size):
+        every[k] = model.log_prior[k]
     for edge in range(model.task_ptr[task], model.task_ptr[task + 1]):
         if model.representative[edge] == edge:
             for k in range(every.size):
@@ -137,7 +138,10 @@ def add_copy_ratios(
     every, chance = np.empty(model.log_prior.size), np.empty(model.log_prior.size)
     worker, label = model.worker, model.label
     apart = np.log((1 - copied) / (1 - usual))
-    again = np.empty(np.diff(model.task_ptr).max(), np.bool_)
+    most = 0
+    for task in tasks:
+        most = max(most, model.task_ptr[task + 1] - model.task_ptr[task])
+    again = np.empty(most, np.bool_)
     for task in tasks:
         begin, end = model.task_ptr[task], model.task_ptr[task + 1]
         for one in range(begin, end):

@@ -34,9 +34,10 @@ def count_permutations(
     A shuffle starts from z and takes a random number for each label but the last, so that many can be made at once.
     """
     reached = 0
-    dealt = np.empty_like(z)
+    dealt = np.empty(z.size)
     for deal in range(most):
-        dealt[:] = z
+        for i in range(z.size):
+            dealt[i] = z[i]
         total = 0.0
         hit = False
         for i in range(z.size - 1):

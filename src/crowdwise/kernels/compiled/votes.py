@@ -20,7 +20,8 @@ def average_opinions(lane: TaskLane, opinions: FloatArray, otherwise: FloatArray
         row = means[task]
         n_labels = lane.ptr[task + 1] - lane.ptr[task]
         if n_labels == 0:
-            row[:] = otherwise
+            for k in range(row.size):
+                row[k] = otherwise[k]
             continue
         row[:] = 0.0
         for edge in range(lane.ptr[task], lane.ptr[task + 1]):
@@ -49,4 +50,5 @@ def share_votes(lane: TaskLane, weights: FloatArray, otherwise: FloatArray, gold
             for k in range(row.size):
                 row[k] /= total
         else:
-            row[:] = otherwise
+            for k in range(row.size):
+                row[k] = otherwise[k]
