@@ -15,6 +15,8 @@ from crowdwise.audit.difficulty import (
 from crowdwise.audit.mislabels import find_mislabels
 from crowdwise.labels import CrowdLabels
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 
 def crowd(seed: int, hard: float, wrong: int = 0) -> tuple[CrowdLabels, np.ndarray]:
     """Six of thirty workers on each of 600 tasks of three classes; on hard tasks skills are a fifth."""

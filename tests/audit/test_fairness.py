@@ -11,6 +11,8 @@ from tests.audit.crowds import honest, relabelled, varied
 from crowdwise.audit.fairness import find_disparity
 from crowdwise.labels import CrowdLabels
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 
 def interval(text: str) -> tuple[float, float]:
     (found,) = re.findall(r"interval ([-+.\d]+) to ([-+.\d]+)", text)

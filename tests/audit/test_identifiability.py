@@ -21,6 +21,8 @@ from crowdwise.audit.identifiability import (
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate_workers
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 
 def answers(labels: CrowdLabels) -> dict[str, bool | None]:
     return {answer.question: answer.holds for answer in check_conditions(labels)}

@@ -20,6 +20,8 @@ from crowdwise.audit.leave_out_consensus import fit_reference
 from crowdwise.audit.mislabels import find_mislabels, given_or_majority_labels, label_doubts
 from crowdwise.labels import CrowdLabels, read_labels
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 
 def guessed(crowd: Crowd, tasks: np.ndarray, rng: np.random.Generator) -> CrowdLabels:
     labels = crowd.labels

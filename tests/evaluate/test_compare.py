@@ -17,6 +17,8 @@ from crowdwise.simulate import simulate
 if TYPE_CHECKING:
     from crowdwise.labels import CrowdLabels
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 
 @pytest.fixture(scope="module")
 def simulation() -> cw.simulate.Simulation:

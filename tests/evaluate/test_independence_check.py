@@ -12,6 +12,8 @@ from crowdwise.evaluate.independence_check import LIMIT, check_independence
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 SEEDS = range(8)
 
 

@@ -17,6 +17,8 @@ from crowdwise.simulate import simulate
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 
 def crowd_and_gold(n_gold: int = 40, seed: int = 0, n_tasks: int = 200) -> tuple[Any, dict[int, int]]:
     """A crowd, and the truth of its first tasks (the simulation draws tasks at random)."""

@@ -20,6 +20,8 @@ from crowdwise.judges.vote_table import read_panel
 from crowdwise.labels.errors import InputError
 from crowdwise.simulate import simulate
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 
 def simulate_panel(
     n_tasks: int = 400, n_labelled: int = 150, **options: Any

@@ -96,7 +96,7 @@ def made_audit(
 
 
 @pytest.fixture(autouse=True)
-def _few_draws(few_sweeps: None, few_folds: None) -> None:
+def _few_draws(few_sweeps: None, few_folds: None, compiled: None) -> None:
     """Pages are looked at, not the numbers on them."""
 
 
