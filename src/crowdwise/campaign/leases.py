@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from crowdwise.campaign.tables import ANSWERED, CLOSED, FREE, LEASED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from crowdwise.campaign.task_queue import TaskQueue
 
@@ -203,8 +203,10 @@ class Leases:
         The usual way is three statements: the worker's lease becomes an answered slot, the answer is written, the next
         slot is taken. What does not go that way (sent twice, a lease that ran out) is looked at closely.
         """
-        cursor.execute(self._free if given.answer is None else self._fill, (given.task, given.worker))
-        held = cursor.rowcount == 1
+        held = False
+        if given.answer is None or not self.is_at_limit(given.worker):
+            cursor.execute(self._free if given.answer is None else self._fill, (given.task, given.worker))
+            held = cursor.rowcount == 1
         if not held and (refused := self.look_closely(cursor, given, now)) is not None:
             return refused
         if given.answer is None and held:
@@ -228,8 +230,11 @@ class Leases:
         self.touched.add(given.task)
 
     def lease_after(self, cursor: Any, given: Answer, now: float) -> tuple[int, ...]:
-        """The next tasks of a worker who has just answered; one who holds one at a time holds none now."""
-        if given.n_next > 1:
+        """The next tasks of a worker who has just answered; one who holds one at a time holds none now.
+
+        Where there is a limit of answers for each worker, what else they hold counts towards it.
+        """
+        if given.n_next > 1 or self.per_worker:
             return self.lease(cursor, given.worker, given.n_next, now)
         return self.lease_more(cursor, given.worker, [], given.n_next, now)
 
@@ -250,7 +255,7 @@ class Leases:
         if is_wanted and self._take_slot(cursor, given.worker, given.task, ANSWERED, None):
             return None
         cursor.execute(self._state, (given.task, given.worker))
-        is_answered = cursor.fetchone() is not None
+        is_answered = cursor.fetchone() == (ANSWERED,)
         if given.answer is None and not is_answered:
             return None
         status = "answered" if is_answered else "full" if has_room else "limit"
@@ -258,7 +263,14 @@ class Leases:
 
     def _has_room(self, worker: int) -> bool:
         """Whether an answer to a question that the worker does not hold any more may be bought."""
-        return self.late_room() > 0 and not 0 < self.per_worker <= self.queue.answered[worker]
+        return self.late_room() > 0 and not self.is_at_limit(worker)
+
+    def is_at_limit(self, worker: int) -> bool:
+        """Whether a worker has given all the answers that one may give."""
+        return 0 < self.per_worker <= self.queue.answered[worker]
+
+    def prepare_workers(self, cursor: Any, workers: Iterable[int]) -> None:
+        """Before answers or questions of some workers: see what other servers know of them, where there are others."""
 
     def _write(self, cursor: Any, given: Answer, kind: str, now: float) -> bool:
         """Write a row of answers; False if the worker has used the key already."""

@@ -27,7 +27,7 @@ from crowdwise.campaign.access import (
 from crowdwise.campaign.api_models import NewWorker
 from crowdwise.campaign.manager_actions import ManagerActions
 from crowdwise.campaign.page_templates import render
-from crowdwise.campaign.security import hash_token, verify_password
+from crowdwise.campaign.security import MOST_PASSWORD, hash_token, verify_password
 from crowdwise.campaign.tool_exports import list_tools
 from crowdwise.labels.errors import InputError
 
@@ -65,7 +65,7 @@ async def log_in(request: Request) -> Response:
         return render("login.html", service, 429, note="Too many tries. Wait a minute.")
     store = service.campaign.store
     stored = store.read_setting("password") or ""
-    if not await asyncio.to_thread(verify_password, str(form.get("password", ""))[:1_000], stored):
+    if not await asyncio.to_thread(verify_password, str(form.get("password", ""))[:MOST_PASSWORD], stored):
         await asyncio.to_thread(store.log_action, "unknown", "failed login")
         return render("login.html", service, 401, note="This is not the password.")
     token = secrets.token_urlsafe(32)
