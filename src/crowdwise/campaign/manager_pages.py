@@ -41,6 +41,12 @@ __all__ = ["collect_overview", "make_overview", "router"]
 router = APIRouter(prefix="/manage", include_in_schema=False)
 SESSION = 12 * 3600  # seconds
 LOOK = 0.5  # seconds between two looks for something new
+SKILLS = {  # what is known of workers by the kind of question: its name, and what it is
+    "classes": ("skill", "skill is the chance that an answer is right"),
+    "values": ("error", "error is the standard deviation of a worker's answers about the consensus"),
+    "comparison": ("reliability", "reliability below one half means that a worker says the opposite"),
+    "multi-label": ("sensitivity", "sensitivity is the share of the right classes that a worker names"),
+}
 STATES = {"active": "admit", "paused": "pause", "excluded": "exclude"}
 
 
@@ -125,6 +131,7 @@ def collect_overview(service: Service, session: str, base: str) -> dict[str, Any
         "actions": campaign.store.list_actions(15),
         "form_token": campaign.signer.make_form_token(session),
         "states": STATES,
+        "skill": SKILLS[service.project.question.kind],
         "stop_note": service.keeper.describe(),
         "policy": service.project.policy,
         "findings": service.findings(),
