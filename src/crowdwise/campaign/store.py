@@ -95,9 +95,12 @@ def _check_encoding(engine: sa.Engine) -> None:
     """Refuse a database of PostgreSQL that cannot hold every name."""
     if engine.dialect.name != "postgresql":
         return
-    with engine.connect() as connection:
-        found = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
-    if str(found if isinstance(found, str) else bytes(found).decode()).upper() not in ("UTF8", "UTF-8"):
+    try:
+        with engine.connect() as connection:
+            found = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
+    except TypeError:  # SQLAlchemy expects text, and a database without an encoding gives bytes
+        found = "SQL_ASCII"
+    if found != "UTF8":
         raise InputError(
             "The database of PostgreSQL is not in UTF-8, so that it cannot hold every name. "
             "Make another one: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0."
@@ -208,7 +211,7 @@ class Store:
     def __init__(self, engine: sa.Engine, project: Project) -> None:
         self.engine, self.project = engine, project
         self.is_sqlite = engine.dialect.name == "sqlite"
-        self._file = Path(str(engine.url.database)) if self.is_sqlite else None
+        self._file = Path(engine.url.database) if self.is_sqlite and engine.url.database else None
         self._file_number = self._file.stat().st_ino if self._file else None
         self.clock = self._make_clock()
 
