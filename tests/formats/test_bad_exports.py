@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from crowdwise import read_export
+from crowdwise import read_export, read_labels
 from crowdwise.cli import main
 from crowdwise.labels import InputError, InputWarning
 
