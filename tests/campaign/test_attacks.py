@@ -433,10 +433,21 @@ def test_two_projects_of_a_folder_are_not_mixed(tmp_path: Path) -> None:
     path = write_project(tmp_path)
     open_campaign(read_project(path)).store.close()
     (tmp_path / "other.toml").write_text(path.read_text())
-    with pytest.raises(InputError, match=r'project.toml.*database = "other.db"'):
-        open_campaign(read_project(tmp_path / "other.toml"))
+    for look in (open_campaign, lambda project: list(check_project(project))):
+        with pytest.raises(InputError, match=r'project.toml.*database = "other.db"'):
+            look(read_project(tmp_path / "other.toml"))
+    assert not list(tmp_path.glob("campaign.db-*"))  # which SQLite leaves where a reader is the last one
     path.unlink()  # it was renamed
     open_campaign(read_project(tmp_path / "other.toml")).store.close()
+
+
+def test_a_page_says_that_the_database_is_away(tmp_path: Path) -> None:
+    (tmp_path / "study").mkdir()
+    with serve(make_campaign(tmp_path / "study")) as address:
+        (tmp_path / "study").rename(tmp_path / "elsewhere")
+        reply = httpx.get(f"{address}/api/status", headers={"authorization": f"Bearer {TOKEN}"})
+        (tmp_path / "elsewhere").rename(tmp_path / "study")
+    assert (reply.status_code, "database does not answer" in reply.text) == (503, True)
 
 
 def test_images_that_are_lost_are_not_asked_about(tmp_path: Path) -> None:
@@ -557,11 +568,15 @@ def test_a_client_says_what_is_wrong() -> None:
     for address in ("127.0.0.1:1", "http://127.0.0.1:1"):
         with Client(address, "t", tries=1) as client, pytest.raises(ClientError, match="does not answer"):
             client.status()
-    for token in ("", "tökén", "a\nb"):
+    for token in ("", "tökén", "a\nb", None):
         with pytest.raises(InputError, match="The token is empty"):
-            Client("http://x", token)
+            Client("http://x", token)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="tries is 0"):
         Client("http://x", "t", tries=0)
+    with pytest.raises(InputError, match="timeout is -1"):
+        Client("http://x", "t", timeout=-1)
+    with pytest.raises(InputError, match="None is no address"):
+        Client(None, "t")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

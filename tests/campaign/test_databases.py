@@ -273,6 +273,14 @@ def test_what_a_worker_holds_counts_towards_their_limit(make: Any) -> None:
     assert len(crowd.labels()) == 3
 
 
+def test_what_is_held_beyond_a_lower_limit_is_not_asked(make: Any, tmp_path: Path) -> None:
+    crowd = make(9, more="[answers]\nper_worker = 3\n")
+    ann = crowd.enter("ann")
+    held = crowd.lease(ann, 3)
+    crowd.campaign.leases.per_worker = 1
+    assert crowd.submit(ann, held[0]).tasks == crowd.lease(ann, 5) == ()
+
+
 @pytest.mark.parametrize("database", ["postgresql"], indirect=True)
 def test_limits_hold_for_two_servers(make: Any, tmp_path: Path) -> None:
     crowd = make(9, more="[answers]\nper_worker = 4\n[budget]\nanswers = 6\n")

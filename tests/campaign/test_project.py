@@ -68,6 +68,7 @@ def test_a_mistake_is_one_sentence(tmp_path: Path, head: str, more: str, words: 
         (PAIRS, "task,left,right\na,x, x\n", "compares 'x' with itself"),
         (HEAD, "task,text\na, \n", "shows nothing"),
         (HEAD, "task,Text,text\na,x,y\n", "two columns for text"),
+        (HEAD, "task,task,text\na,x,y\n", "two columns for task"),
         (HEAD, "\n", "is empty. It needs a column task"),
         (HEAD, "task,image\na,../../etc/passwd\n", "lies outside"),
         (HEAD, "task,image\na,missing.png\n", "is no file"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from crowdwise.campaign.images import FIELDS, check_place, encode_image
-from crowdwise.campaign.store import Store, examine_file, explain_failure
+from crowdwise.campaign.store import Store, examine_file, explain_failure, open_to_read
 from crowdwise.campaign.task_files import read_tasks
 from crowdwise.labels.errors import InputError, quote
 
@@ -53,7 +52,7 @@ def _check_database(project: Project, tasks: list[Task]) -> str:
     place = project.database_place
     if isinstance(place, Path):
         examine_file(place)
-        engine = sa.create_engine("sqlite://", creator=partial(_open_to_read, place))
+        engine = sa.create_engine("sqlite://", creator=partial(open_to_read, place))
     else:
         engine = sa.create_engine(place)
     try:
@@ -69,14 +68,11 @@ def _check_database(project: Project, tasks: list[Task]) -> str:
         engine.dispose()
 
 
-def _open_to_read(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
-
-
 def _compare_stored(engine: sa.Engine, project: Project, tasks: list[Task]) -> None:
     """Refuse a project that the campaign in the database does not go with."""
     if sa.inspect(engine).has_table("answers"):
         store = Store(engine, project)
+        store.check_owner()
         store.check_answers()
         with store.read() as connection:
             store.find_changes(connection, tasks)

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from crowdwise.campaign.installed_packages import explain_missing_package
+from crowdwise.fitting.parameter_checks import check_count, check_number
 from crowdwise.labels.errors import CrowdwiseError, InputError, quote
 
 if TYPE_CHECKING:
@@ -65,11 +66,13 @@ class Client:
         timeout: float = 30.0,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        token = token.strip().rstrip("/").rpartition("/")[2]
+        if not isinstance(address, str):
+            raise InputError(f"{quote(address)} is no address of a server, such as http://127.0.0.1:8000.")
+        token = token.strip().rstrip("/").rpartition("/")[2] if isinstance(token, str) else ""
         if not token or not (token.isascii() and token.isprintable()):
             raise InputError("The token is empty, or has letters that no request can send. Give a link or a token.")
-        if tries < 1:
-            raise InputError(f"tries is {tries}; it must be 1 or more.")
+        check_count("tries", tries)
+        check_number("timeout", timeout, low=0, above=True)
         headers = {"authorization": f"Bearer {token}"}
         self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout, transport=transport)
         self._address, self._tries = address, tries

@@ -163,9 +163,9 @@ class Leases:
 
     def lease_more(self, cursor: Any, worker: int, held: list[int], n: int, now: float) -> tuple[int, ...]:
         """The tasks that are held, and new ones until there are `n`."""
+        n = self.count_allowed(worker, len(held), n)
         if len(held) >= n:
             return tuple(held[:n])
-        n = self.count_allowed(worker, len(held), n)
         while len(held) < n and (task := self._take_next(cursor, worker, now, held)) is not None:
             held.append(task)
         return tuple(held)
@@ -173,7 +173,7 @@ class Leases:
     def count_allowed(self, worker: int, n_held: int, n: int) -> int:
         """How many of `n` tasks a worker may hold, given the budget and the limit of answers for each worker."""
         n = min(n, n_held + max(self.room(), 0))
-        return min(n, self.per_worker - self.queue.answered[worker]) if self.per_worker else n
+        return max(min(n, self.per_worker - self.queue.answered[worker]), 0) if self.per_worker else n
 
     def _take_next(self, cursor: Any, worker: int, now: float, held: list[int]) -> int | None:
         for tried, task in enumerate(self.queue.candidates(worker, held)):

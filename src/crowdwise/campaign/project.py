@@ -305,7 +305,7 @@ def read_project(path: str | Path) -> Project:
     whole = Section("", values, path)
     sections = {name: whole.section(name) for name in SECTIONS}
     title = whole.text("title", most=200)
-    if not title.isprintable():
+    if not re.sub(r"[\u00a0\u202f]", " ", title).isprintable():  # blanks at which no line is broken can be seen
         raise whole._fail("title", title, "a text on one line, without unseen letters")
     whole.close()
     gold, workers, budget, server = (sections[name] for name in ("gold", "workers", "budget", "server"))
@@ -400,7 +400,7 @@ def _check_address(section: Section, key: str) -> str:
 def _check_origin(section: Section, key: str) -> str:
     """An address of a whole host: pages lead to its root, so that none can lie below a path."""
     given = _check_address(section, key).rstrip("/")
-    if given and not re.fullmatch(r"https?://[^/?#@]+", given):
+    if given and not re.fullmatch(r"https?://[^/?#@\\]+", given):
         raise section._fail(key, given, "an address of a host alone, such as https://label.example.org, without a path")
     return given
 

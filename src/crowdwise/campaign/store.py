@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from crowdwise.campaign.project import Project
     from crowdwise.campaign.task_files import Task
 
-__all__ = ["Store", "examine_file", "explain_failure", "open_store"]
+__all__ = ["Store", "examine_file", "explain_failure", "open_store", "open_to_read"]
 
 PROJECT = "project"  # the setting that says which project file the database belongs to
 LEASE = "lease_seconds"  # the setting that says how long questions were out when they were given out
@@ -113,6 +113,12 @@ def _configure_migrations() -> Config:
     return config
 
 
+def open_to_read(path: Path) -> sqlite3.Connection:
+    """A connection that changes nothing: where no server runs, SQLite is not to leave its helper files beside."""
+    is_quiet = not path.with_name(f"{path.name}-wal").exists()
+    return sqlite3.connect(f"{path.resolve().as_uri()}?{'immutable=1' if is_quiet else 'mode=ro'}", uri=True, timeout=5)
+
+
 def examine_file(path: Path) -> None:
     """Refuse a file that is no database of a campaign, before anything in it is changed."""
     if not path.parent.is_dir():
@@ -131,7 +137,7 @@ def examine_file(path: Path) -> None:
     if begin != b"SQLite format 3\x00":
         raise InputError(f"{path} is no SQLite database. Name another file under [server] of the project.")
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=5)) as connection:
+        with closing(open_to_read(path)) as connection:
             found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             health = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
             revisions = []
@@ -157,7 +163,7 @@ def examine_file(path: Path) -> None:
 
 def _refuse_damage(path: Path) -> None:
     """Refuse rows that somebody or something has changed past what a campaign can read."""
-    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=5)) as connection:
+    with closing(open_to_read(path)) as connection:
         for rows, said in DAMAGES.items():
             if connection.execute(f"SELECT 1 FROM {rows} LIMIT 1").fetchone():  # noqa: S608
                 raise InputError(f"The database {path} is damaged: {said}. Take its latest backup.")
@@ -279,15 +285,19 @@ class Store:
     # ---- tasks --------------------------------------------------------------------------------------------
 
     def claim_file(self) -> None:
+        """Note whose database it is; that of another project is refused."""
+        self.check_owner()
+        if self.read_setting(PROJECT) != self.project.path.name:
+            self.write_setting(PROJECT, self.project.path.name)
+
+    def check_owner(self) -> None:
         """Refuse the SQLite file of another project of the same folder, whose tasks would be mixed with these."""
         was, name = self.read_setting(PROJECT), self.project.path.name
         if self.is_sqlite and was not in (None, name) and (self.project.folder / str(was)).exists():
             raise InputError(
-                f"{self._file} is the database of the project {quote(was)}. Name another one for {name}: "
-                f'[server] and under it database = "{self.project.path.stem}.db".'
+                f"{self.project.database_place} is the database of the project {quote(was)}. Name another one for "
+                f'{name}: [server] and under it database = "{self.project.path.stem}.db".'
             )
-        if was != name:
-            self.write_setting(PROJECT, name)
 
     def check_answers(self) -> None:
         """Refuse a project whose question the answers that are there do not answer."""

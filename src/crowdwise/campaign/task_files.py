@@ -134,7 +134,7 @@ def _read_rows(path: Path, wanted: tuple[str, ...]) -> list[dict[str, Any]]:
         raise InputError(f"{path} is no table. It needs a column task, and what tasks show.")
     names: dict[str, str] = {}
     for name in opened.names:
-        if (role := name.lower().strip()) in names and role in wanted:
+        if (role := name.lower().strip()) in names and role in ("task", *wanted):
             raise InputError(f"{path} has two columns for {role}: {listing([names[role], name])}. Leave one out.")
         names[role] = name
     task = candidates("task", opened.names, {names[role] for role in wanted if role in names})
