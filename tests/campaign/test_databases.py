@@ -311,6 +311,18 @@ def test_a_server_sees_what_another_finished_and_who_skipped(make: Any, tmp_path
     other.campaign.stop()
 
 
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_a_task_that_one_worker_has_had_elsewhere_is_not_full(make: Any, tmp_path: Path) -> None:
+    (tmp_path / "gold.csv").write_text("task,label\nt0,cat\n")
+    crowd = make(1, more='[gold]\nfile = "gold.csv"\n')
+    other = Crowd(prepare(read_project(tmp_path / "project.toml")))
+    other.campaign.store.clock = crowd.campaign.store.clock
+    ann, bob = crowd.enter("ann"), crowd.enter("bob")
+    crowd.submit(ann, crowd.lease(ann)[0])
+    assert (other.lease(ann), other.lease(bob)) == ((), (1,))
+    other.campaign.stop()
+
+
 def test_a_shorter_lease_does_not_move_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CROWDWISE_DATABASE", raising=False)
     for seconds in (1_000_000, 600, 600):

@@ -132,5 +132,6 @@ class BatchLeases(Leases):
                 self.queue.seen[worker].add(task)
             else:
                 self.n_leased -= 1
-                self.queue.mark_full(task)
+                self.queue.change(task, -1)
+                self.note_refused(cursor, worker, task)
         return taken

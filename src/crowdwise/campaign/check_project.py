@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from crowdwise.campaign.images import FIELDS, check_place, encode_image
-from crowdwise.campaign.store import Store, examine_file, explain_failure, open_to_read
+from crowdwise.campaign.store import Store, check_encoding, examine_file, explain_failure, open_to_read
 from crowdwise.campaign.task_files import read_tasks
 from crowdwise.labels.errors import InputError, quote
 
@@ -56,6 +56,7 @@ def _check_database(project: Project, tasks: list[Task]) -> str:
     else:
         engine = sa.create_engine(place)
     try:
+        check_encoding(engine)
         if isinstance(place, str) or (place.is_file() and place.stat().st_size):
             _compare_stored(engine, project, tasks)
         if isinstance(place, Path):

@@ -179,7 +179,7 @@ class Leases:
         for tried, task in enumerate(self.queue.candidates(worker, held)):
             if self._take_slot(cursor, worker, task, LEASED, now + self.lease_seconds):
                 return task
-            self.queue.mark_full(task)
+            self.note_refused(cursor, worker, task)
             if tried == TRIES:
                 break
         cursor.execute(self._any, (worker, worker))
@@ -187,6 +187,14 @@ class Leases:
         if row is not None and self._take_slot(cursor, worker, row[0], LEASED, now + self.lease_seconds):
             return int(row[0])
         return None
+
+    def note_refused(self, cursor: Any, worker: int, task: int) -> None:
+        """Remember why a task could not be taken: this worker has had it on another server, or it is full."""
+        cursor.execute(self._state, (task, worker))
+        if cursor.fetchone() is None:
+            self.queue.mark_full(task)
+        else:
+            self.queue.seen[worker].add(task)
 
     def _take_slot(self, cursor: Any, worker: int, task: int, state: int, expires: float | None) -> bool:
         cursor.execute(self._take, (worker, state, expires, task, task, task, worker))

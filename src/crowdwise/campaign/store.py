@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from crowdwise.campaign.project import Project
     from crowdwise.campaign.task_files import Task
 
-__all__ = ["Store", "examine_file", "explain_failure", "open_store", "open_to_read"]
+__all__ = ["Store", "check_encoding", "examine_file", "explain_failure", "open_store", "open_to_read"]
 
 PROJECT = "project"  # the setting that says which project file the database belongs to
 LEASE = "lease_seconds"  # the setting that says how long questions were out when they were given out
@@ -54,7 +54,7 @@ def open_store(project: Project, *, backup: bool = True) -> Store:
     """Open the campaign's database, make or migrate its tables, and return it."""
     engine = _make_engine(project.database_place)
     try:
-        _check_encoding(engine)
+        check_encoding(engine)
         _migrate(engine, backup=backup)
         return Store(engine, project)
     except (sa.exc.DatabaseError, sqlite3.Error) as error:
@@ -91,7 +91,7 @@ def _make_engine(place: Path | str) -> sa.Engine:
     return engine
 
 
-def _check_encoding(engine: sa.Engine) -> None:
+def check_encoding(engine: sa.Engine) -> None:
     """Refuse a database of PostgreSQL that cannot hold every name."""
     if engine.dialect.name != "postgresql":
         return
