@@ -360,3 +360,10 @@ def test_a_method_goes_on_only_from_labels_that_it_has(tmp_path):
         fresh.partial_fit(one)
     fresh.partial_fit(one, {"a": "d"})
     assert fresh.labels_per_task_.tolist() == [1, 1]
+
+
+def test_a_model_without_labels_says_that_there_is_nothing():
+    with pytest.raises(InputError, match="There is none yet"):
+        OnlineModel().posterior("x")
+    with pytest.raises(InputError, match="policies is empty"):
+        cw.acquire.replay(CROWD.labels, dict(enumerate(CROWD.truth)), [])

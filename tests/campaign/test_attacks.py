@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import socket
 import sqlite3
 import warnings
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import numpy as np
 import pytest
+from PIL import Image
 from tests.campaign.campaigns import HEAD, PASSWORD, TOKEN, make_campaign, prepare, serve, write_project
 from tests.campaign.test_databases import Crowd, make_crowds
 
 from crowdwise import read_labels
 from crowdwise.campaign import http_connection
 from crowdwise.campaign.api_models import NewWorker
+from crowdwise.campaign.api_models import Question as Asked
 from crowdwise.campaign.check_project import check_project
 from crowdwise.campaign.client import Client, ClientError
 from crowdwise.campaign.exports import write_table
@@ -69,6 +73,36 @@ def test_tickets_that_were_gathered_buy_no_more_answers(make: Any, limit: str) -
     outcomes = [crowd.submit(worker, task, "cat", n_next=0).status for task in crowd.campaign.tasks]
     assert outcomes == ["accepted"] * 2 + ["limit"] * 4
     assert len(crowd.labels()) == 2
+
+
+def test_the_completion_code_is_for_those_who_are_done(tmp_path: Path) -> None:
+    campaign = make_campaign(tmp_path, more='[workers]\ncompletion_code = "CODE"\n')
+    actions = ManagerActions(campaign, "test")
+    with serve(campaign) as address, Client(address, TOKEN) as manager:
+        ann = Client(address, manager.add_worker("ann").link)
+        first = ann.answer(ann.next_questions().questions[0], "cat", n_next=0)
+        assert (first.done, first.completion_code) == (False, None)
+        actions.set_paused(True)
+        assert ann.next_questions().completion_code is None
+        actions.set_paused(False)
+        ann.answer_all(lambda _: "cat")
+        assert ann.next_questions().completion_code == "CODE"
+        ann.close()
+
+
+def test_gold_alone_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "gold.csv").write_text("task,label\nt0,cat\nt1,dog\n")
+    crowd = Crowd(make_campaign(tmp_path, 2, more='[gold]\nfile = "gold.csv"\n'))
+    assert sorted(crowd.lease(crowd.enter("ann"), 5)) == [1, 2]
+    crowd.campaign.stop()
+
+
+def test_nobody_comes_in_as_a_worker_who_was_sent_a_link_later(tmp_path: Path) -> None:
+    campaign = make_campaign(tmp_path, more='[workers]\nlinks = "open"\n')
+    with serve(campaign) as address:
+        assert httpx.get(f"{address}/study?PROLIFIC_PID=ann").status_code == 303
+        ManagerActions(campaign, "test").add_worker("ann")
+        assert httpx.get(f"{address}/study?PROLIFIC_PID=ann").status_code == 403
 
 
 def test_another_answer_with_the_same_key_is_refused(make: Any) -> None:
@@ -281,6 +315,12 @@ VALUES = 'title = "x"\n[question]\ntext = "How old?"\nkind = "values"\n'
         (HEAD, '[server]\ndatabase = "sqlite:///:memory:"\n', "name of a file"),
         (HEAD, '[server]\ndatabase = "a\\u0000b"\n', "name of a file"),
         (HEAD, '[server]\ndatabase = "tasks.csv"\n', "is no SQLite database"),
+        (HEAD + "ties = true\n", "", "ties of [question] is for questions of kind comparison"),
+        (HEAD.replace("Cats", "\\u001b[31m"), "", "on one line, without unseen letters"),
+        (HEAD, 'images = "a\\u0000b"\n', "name of a file or folder"),
+        (HEAD, '[server]\npublic_url = "https://example.org/label"\n', "without a path"),
+        (HEAD, '[server]\npublic_url = "https://example.org?a=b"\n', "without a path"),
+        (HEAD, '[answers]\nper_task = 2\n[stop]\nrule = "confidence"\nat_least = 3\n', "ever be stopped"),
     ],
 )
 def test_mistakes_that_passed_or_crashed(tmp_path: Path, head: str, more: str, words: str) -> None:
@@ -360,6 +400,12 @@ def test_files_that_are_no_database_stay_as_they_are(tmp_path: Path, begun: bool
     [
         ("UPDATE settings SET value = 'xyz' WHERE name = 'secret'", "key in the campaign's database is damaged"),
         ("UPDATE tasks SET content = '{'", "'t0' in the database is damaged"),
+        ("UPDATE tasks SET gold = '{'", "a known answer cannot be read"),
+        ("UPDATE slots SET state = 1, expires = 'soon'", "out until no time"),
+        ("INSERT INTO alembic_version VALUES ('v9')", "damaged"),
+        ("INSERT INTO answers VALUES (1, 1, 1, 0, 'answer', 'cat', NULL, 'k', 1.0, NULL)", "answer cannot be read"),
+        ("INSERT INTO answers VALUES (1, 1, 1, 0, 'answer', '\"cat\"', NULL, 'k', 'x', NULL)", "has no time"),
+        ("INSERT INTO answers VALUES (1, 1, 1, 0, 'answer', '\"cat\"', NULL, 'k', 1.0, 'x')", "number of seconds"),
     ],
 )
 def test_damaged_rows_are_named(tmp_path: Path, line: str, words: str) -> None:
@@ -368,6 +414,93 @@ def test_damaged_rows_are_named(tmp_path: Path, line: str, words: str) -> None:
     _spoil(tmp_path / "campaign.db", line)
     with pytest.raises(InputError, match=words):
         open_campaign(project)
+
+
+@pytest.mark.parametrize("name", ["what?mode=ro", "a%20b", "a#b", "a:b"])
+def test_folders_of_any_name_hold_their_database(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    open_campaign(read_project(write_project(tmp_path / name))).store.close()
+    assert (tmp_path / name / "campaign.db").is_file()
+
+
+def test_a_project_begins_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = write_project(tmp_path)
+    path.write_text(path.read_text(), encoding="utf-8-sig")
+    assert read_project(path).title == "Cats and dogs"
+
+
+def test_two_projects_of_a_folder_are_not_mixed(tmp_path: Path) -> None:
+    path = write_project(tmp_path)
+    open_campaign(read_project(path)).store.close()
+    (tmp_path / "other.toml").write_text(path.read_text())
+    for look in (open_campaign, lambda project: list(check_project(project))):
+        with pytest.raises(InputError, match=r'project.toml.*database = "other.db"'):
+            look(read_project(tmp_path / "other.toml"))
+    assert not list(tmp_path.glob("campaign.db-*"))  # which SQLite leaves where a reader is the last one
+    path.unlink()  # it was renamed
+    open_campaign(read_project(tmp_path / "other.toml")).store.close()
+
+
+def test_a_page_says_that_the_database_is_away(tmp_path: Path) -> None:
+    (tmp_path / "study").mkdir()
+    with serve(make_campaign(tmp_path / "study")) as address:
+        (tmp_path / "study").rename(tmp_path / "elsewhere")
+        reply = httpx.get(f"{address}/api/status", headers={"authorization": f"Bearer {TOKEN}"})
+        (tmp_path / "elsewhere").rename(tmp_path / "study")
+    assert (reply.status_code, "database does not answer" in reply.text) == (503, True)
+
+
+def test_images_that_are_lost_are_not_asked_about(tmp_path: Path) -> None:
+    Image.new("RGB", (4, 4)).save(tmp_path / "a.png")
+    project = read_project(write_project(tmp_path, tasks="task,image\nt0,a.png\n"))
+    open_campaign(project).store.close()
+    shutil.rmtree(tmp_path / "media")
+    with pytest.raises(InputError, match="lacks the image of 't0'"):
+        open_campaign(project)
+
+
+def test_the_check_compares_the_project_with_the_database(make: Any, tmp_path: Path) -> None:
+    crowd = make(2)
+    worker = crowd.enter("ann")
+    crowd.submit(worker, crowd.lease(worker)[0], "cat")
+    crowd.run(lambda work: None)
+    write_project(tmp_path, 2)
+    assert list(check_project(read_project(tmp_path / "project.toml")))[-1] == "All is well."
+    write_project(tmp_path, 2, head=HEAD.replace('"cat"', '"lion"'))
+    with pytest.raises(InputError, match="the question has changed"):
+        list(check_project(read_project(tmp_path / "project.toml")))
+
+
+def test_known_answers_that_fit_no_more_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "gold.csv").write_text("task,label\nt0,cat\n")
+    open_campaign(read_project(write_project(tmp_path, 2, more='[gold]\nfile = "gold.csv"\n'))).store.close()
+    changed = write_project(tmp_path, head=HEAD.replace('"cat"', '"lion"'), tasks="task,text\nt1,Text of task 1\n")
+    with pytest.raises(InputError, match="'t0' was added, whose known answer does not fit"):
+        open_campaign(read_project(changed))
+
+
+@pytest.mark.parametrize("token", ["short", " a-token-with-blanks-around ", "a-token-with-a-line-break\n", "ä" * 20])
+def test_tokens_that_no_request_can_send_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, token: str
+) -> None:
+    monkeypatch.setenv("CROWDWISE_TOKEN", token)
+    campaign = make_campaign(tmp_path)
+    with pytest.raises(InputError, match="CROWDWISE_TOKEN has"):
+        prepare_manager(campaign)
+    campaign.store.close()
+
+
+def test_a_token_that_was_taken_away_opens_nothing(tmp_path: Path) -> None:
+    campaign = make_campaign(tmp_path)
+    prepare_manager(campaign)
+    assert not campaign.store.read_setting("token")
+    campaign.store.close()
+
+
+@pytest.mark.parametrize("password", ["correct\nhorse", "x" * 1_001])
+def test_passwords_that_no_form_can_send_are_refused(password: str) -> None:
+    with pytest.raises(InputError, match="The password has"):
+        hash_password(password)
 
 
 def test_two_spellings_of_one_database_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -435,3 +568,43 @@ def test_a_client_says_what_is_wrong() -> None:
     for address in ("127.0.0.1:1", "http://127.0.0.1:1"):
         with Client(address, "t", tries=1) as client, pytest.raises(ClientError, match="does not answer"):
             client.status()
+    for token in ("", "tökén", "a\nb", None):
+        with pytest.raises(InputError, match="The token is empty"):
+            Client("http://x", token)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="tries is 0"):
+        Client("http://x", "t", tries=0)
+    with pytest.raises(InputError, match="timeout is -1"):
+        Client("http://x", "t", timeout=-1)
+    with pytest.raises(InputError, match="None is no address"):
+        Client(None, "t")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("send", "words"),
+    [
+        (lambda client, _: client.next_questions(0), "n is 0"),
+        (lambda client, _: client.add_worker(""), "worker is ''"),
+        (lambda client, _: client.add_tasks(["a"]), "'a' is no task"),
+        (lambda client, _: client.add_tasks([{"task": 5}]), "task is 5"),
+        (lambda client, _: client.set_worker_state("ann", "exclude"), "state is 'exclude'"),
+        (lambda client, asked: client.answer(asked, object()), "is no answer"),
+        (lambda client, asked: client.answer(asked, float("nan")), "is no answer"),
+        (lambda client, asked: client.answer(asked, "cat", key="k" * 65), "key is"),
+    ],
+)
+def test_a_client_refuses_what_no_server_takes(send: Any, words: str) -> None:
+    asked = Asked(task="t", ticket="x", content={})
+    with Client("http://x", "t") as client, pytest.raises(InputError, match=words):
+        send(client, asked)
+
+
+def test_a_client_sends_numbers_of_numpy() -> None:
+    sent: list[bytes] = []
+
+    def take(request: httpx.Request) -> httpx.Response:
+        sent.append(request.content)
+        return httpx.Response(200, json={"status": "accepted", "questions": [], "answered": 1})
+
+    with Client("http://x", "t", transport=httpx.MockTransport(take)) as client:
+        client.answer(Asked(task="t", ticket="x", content={}), np.int64(3))
+    assert json.loads(sent[0])["answer"] == 3

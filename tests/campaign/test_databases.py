@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from crowdwise.campaign.leases import ACCEPTED, REPEATED, Answer, Outcome
 from crowdwise.campaign.manager_actions import ManagerActions
 from crowdwise.campaign.project import read_project
 from crowdwise.campaign.store import open_store
+from crowdwise.campaign.writer import StoreUnavailableError
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ class Crowd:
         return self.campaign.worker_numbers[name]
 
     def lease(self, worker: int, n: int = 1) -> tuple[int, ...]:
-        return self.run(lambda work: self.campaign.leases.lease(work.cursor, worker, n, work.now))
+        return self.run(lambda work: self.campaign._lease(work, worker, n)).tasks
 
     def submit(self, worker: int, task: int, value: Any = "cat", key: str = "", n_next: int = 1) -> Outcome:
         given = Answer(worker, task, key or f"{worker}-{task}", value and answer(value), n_next=n_next)
@@ -260,6 +262,86 @@ def test_the_budget_and_the_limit_of_a_worker_hold(make: Any) -> None:
     (task,) = crowd.lease(bob)
     assert crowd.submit(bob, task).tasks == ()
     assert len(crowd.labels()) == 3
+
+
+def test_what_a_worker_holds_counts_towards_their_limit(make: Any) -> None:
+    crowd = make(9, more="[answers]\nper_worker = 3\n")
+    ann = crowd.enter("ann")
+    held = [*crowd.lease(ann, 3)]
+    while held:
+        held += [task for task in crowd.submit(ann, held.pop(0)).tasks if task not in held]
+    assert len(crowd.labels()) == 3
+
+
+def test_what_is_held_beyond_a_lower_limit_is_not_asked(make: Any, tmp_path: Path) -> None:
+    crowd = make(9, more="[answers]\nper_worker = 3\n")
+    ann = crowd.enter("ann")
+    held = crowd.lease(ann, 3)
+    crowd.campaign.leases.per_worker = 1
+    assert crowd.submit(ann, held[0]).tasks == crowd.lease(ann, 5) == ()
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_limits_hold_for_two_servers(make: Any, tmp_path: Path) -> None:
+    crowd = make(9, more="[answers]\nper_worker = 4\n[budget]\nanswers = 6\n")
+    other = Crowd(prepare(read_project(tmp_path / "project.toml")))
+    other.campaign.store.clock = crowd.campaign.store.clock
+    ann, bob = crowd.enter("ann"), crowd.enter("bob")
+    for worker, server in ((ann, crowd), (ann, other), (bob, other), (bob, crowd)):
+        tasks = server.lease(worker, 3)
+        while tasks:
+            tasks = server.submit(worker, tasks[0]).tasks
+    assert Counter(worker for _, worker, _ in crowd.labels()) == {"ann": 4, "bob": 2}
+    other.campaign.stop()
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_a_server_sees_what_another_finished_and_who_skipped(make: Any, tmp_path: Path) -> None:
+    crowd = make(2, more="[answers]\nper_task = 1\n")
+    other = Crowd(prepare(read_project(tmp_path / "project.toml")))
+    other.campaign.store.clock = crowd.campaign.store.clock
+    ann, bob = crowd.enter("ann"), crowd.enter("bob")
+    crowd.submit(ann, crowd.lease(ann)[0], n_next=0)
+    (task,) = crowd.lease(bob)
+    crowd.submit(bob, task, None, n_next=0)
+    crowd.sweep()
+    other.sweep()
+    assert list(other.campaign.queue.taken) == [task]
+    assert other.lease(bob) == ()
+    other.campaign.stop()
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_a_task_that_one_worker_has_had_elsewhere_is_not_full(make: Any, tmp_path: Path) -> None:
+    (tmp_path / "gold.csv").write_text("task,label\nt0,cat\n")
+    crowd = make(1, more='[gold]\nfile = "gold.csv"\n')
+    other = Crowd(prepare(read_project(tmp_path / "project.toml")))
+    other.campaign.store.clock = crowd.campaign.store.clock
+    ann, bob = crowd.enter("ann"), crowd.enter("bob")
+    crowd.submit(ann, crowd.lease(ann)[0])
+    assert (other.lease(ann), other.lease(bob)) == ((), (1,))
+    other.campaign.stop()
+
+
+def test_a_shorter_lease_does_not_move_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CROWDWISE_DATABASE", raising=False)
+    for seconds in (1_000_000, 600, 600):
+        campaign = make_campaign(tmp_path, more=f"[answers]\nlease_seconds = {seconds}\n")
+        campaign.start()
+        campaign.writer.run_blocking(lambda work, own=campaign: own.enter_within(work, "ann", {}))
+        campaign.writer.run_blocking(lambda work, own=campaign: own._lease(work, own.worker_numbers["ann"], 1))
+        assert abs(campaign.store.clock.now() - time.time()) < 60
+        campaign.stop()
+
+
+def test_a_deleted_database_takes_no_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CROWDWISE_DATABASE", raising=False)
+    crowd = Crowd(make_campaign(tmp_path))
+    (tmp_path / "campaign.db").unlink()
+    with pytest.raises(StoreUnavailableError):
+        crowd.enter("ann")
+    assert crowd.campaign.writer.failing
+    crowd.campaign.stop()
 
 
 def test_a_stopped_task_is_not_asked(make: Any) -> None:

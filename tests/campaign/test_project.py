@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.campaign.campaigns import HEAD, make_campaign, write_project
 
+from crowdwise.campaign.annotator_pages import _make_scale
 from crowdwise.campaign.project import Question, read_project
 from crowdwise.campaign.task_files import read_tasks
 from crowdwise.cli import main
@@ -63,6 +65,11 @@ def test_a_mistake_is_one_sentence(tmp_path: Path, head: str, more: str, words: 
         (HEAD, "task,size\na,3\n", "it needs one of text, image"),
         (HEAD, "task,text,gold\na,x,fish\n", "nor"),
         (PAIRS, "task,left\na,x\n", "no left or no right"),
+        (PAIRS, "task,left,right\na,x, x\n", "compares 'x' with itself"),
+        (HEAD, "task,text\na, \n", "shows nothing"),
+        (HEAD, "task,Text,text\na,x,y\n", "two columns for text"),
+        (HEAD, "task,task,text\na,x,y\n", "two columns for task"),
+        (HEAD, "\n", "is empty. It needs a column task"),
         (HEAD, "task,image\na,../../etc/passwd\n", "lies outside"),
         (HEAD, "task,image\na,missing.png\n", "is no file"),
     ],
@@ -114,3 +121,13 @@ def test_the_check_says_what_it_saw(tmp_path: Path, capsys: pytest.CaptureFixtur
     said = capsys.readouterr().err
     assert "cannot be used: connection failed" in said
     assert "secret" not in said
+
+
+def test_scales_are_shown_to_the_last_digit() -> None:
+    for low, high, step, words in (
+        (1_000_000, 1_000_002, 1, ["1000000", "1000001", "1000002"]),
+        (0, 0.3, 0.1, ["0", "0.1", "0.2", "0.3"]),
+        (100_000.5, 100_001.5, 0.5, ["100000.5", "100001", "100001.5"]),
+    ):
+        project = SimpleNamespace(question=Question("values", "?", (), low, high, step))
+        assert _make_scale(SimpleNamespace(project=project)) == words

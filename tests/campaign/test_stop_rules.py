@@ -227,6 +227,8 @@ def test_a_worker_is_asked_what_they_would_tell_most_of(open_service: Any) -> No
         ('kind = "values"\nlow = 0\nhigh = 10\n', "task,text\na,x\nb,y\nc,z\n", [2.0, 3.0, 2.5], "2.5"),
         ('kind = "multi-label"\nclasses = ["r", "s"]\n', "task,text\na,x\nb,y\nc,z\n", [["r"], ["r"], ["r", "s"]], "r"),
         ('kind = "comparison"\n', "task,left,right\na,x,y\nb,y,z\nc,x,z\n", ["left", "left", "right"], "left"),
+        # The same items on several inputs.
+        ('kind = "comparison"\n', "task,left,right\na,x,y\nb,x,y\nc,y,z\n", ["left", "left", "right"], "left"),
     ],
 )
 def test_other_kinds_have_a_live_consensus(

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING
 
+import httpx
 from tests.campaign.campaigns import TOKEN, make_campaign, serve
 
 from crowdwise.campaign import Client
 from crowdwise.campaign.request_limits import RateLimit
+from crowdwise.campaign.webhooks import Webhooks
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     import pytest
@@ -50,6 +55,34 @@ def test_a_finished_task_is_told_again_after_a_failure(tmp_path: Path, monkeypat
     assert {**json.loads(body), "time": 0} == {"event": "task.finished", "task": "t0", "time": 0}
     assert first["x-crowdwise-delivery"] == second["x-crowdwise-delivery"]
     assert first["x-crowdwise-signature"] == campaign.signer.sign_delivery(body)
+
+
+def test_what_a_receiver_says_is_not_read_and_one_taken_out_is_told_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CROWDWISE_DATABASE", raising=False)
+    address = "http://127.0.0.1:1/"
+    campaign = make_campaign(tmp_path, 1, more=f'[server]\nwebhooks = ["{address}"]\n')
+    campaign.start()
+    campaign.writer.run_blocking(lambda work: campaign.announce_finished(work, [1]))
+    sender = Webhooks(campaign)
+    (row,) = sender._read_due()
+
+    async def say_much() -> AsyncIterator[bytes]:
+        yield b"much"
+        raise AssertionError("what it says was read")
+
+    async def send() -> None:
+        endless = httpx.MockTransport(lambda _request: httpx.Response(200, content=say_much()))
+        async with httpx.AsyncClient(transport=endless) as client:
+            await sender._send(client, row)
+
+    campaign.project = replace(campaign.project, webhooks=())
+    assert sender._read_due() == []
+    campaign.project = replace(campaign.project, webhooks=(address,))
+    asyncio.run(send())
+    assert sender._read_due() == []  # it was sent
+    campaign.stop()
 
 
 def test_a_limit_fills_up_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from crowdwise import read_export
+from crowdwise import read_export, read_labels
 from crowdwise.cli import main
 from crowdwise.labels import InputError, InputWarning
 
@@ -157,3 +157,9 @@ def test_a_damaged_archive(tmp_path: Path) -> None:
     (tmp_path / "d.zip").write_bytes(data)
     with pytest.raises(InputError, match=r"d\.zip/ann\.jsonl is damaged in the archive"):
         read_export(tmp_path / "d.zip")
+
+
+def test_an_empty_archive_is_called_so(tmp_path: Path) -> None:
+    zipfile.ZipFile(tmp_path / "d.zip", "w").close()
+    with pytest.raises(InputError, match="with nothing in it"):
+        read_labels(tmp_path / "d.zip")

@@ -126,7 +126,12 @@ def test_versions() -> None:
             None,
             "50 distinct values, which are texts: give the class",
         ),
-        (VOTES | {"system": ["s", "t", "s", "s"]}, PEOPLE, "two systems"),
+        (VOTES | {"system": ["s", "t", "s", "s"]}, PEOPLE, "Task 'a' has answers about two systems"),
+        (
+            {"judge": ["m"], "left": ["p"], "right": ["q"], "winner": ["p"], "left_length": [-3], "right_length": [2]},
+            None,
+            "lengths below 0",
+        ),
     ],
 )
 def test_what_is_refused(votes: Any, people: Any, message: str) -> None:

@@ -108,3 +108,18 @@ def test_a_method_without_a_score_has_no_seconds(tmp_path: Path) -> None:
     page = run("compare", tmp_path / "a.csv", "--kind", "values", "--methods", "mean,moments")
     assert "moments has no score" in page
     assert "nan" not in page
+
+
+@pytest.mark.parametrize(
+    ("table", "kind"),
+    [
+        ("task,worker,value\na,x,1\na,y,2\n", "values"),
+        ("task,worker,start,end,label\na,x,0,3,PER\na,y,0,3,LOC\n", "spans"),
+    ],
+)
+def test_other_kinds_are_not_streamed_as_labels(tmp_path: Path, table: str, kind: str) -> None:
+    (tmp_path / "answers.csv").write_text(table)
+    with pytest.raises(InputError, match=f"These are {kind}"):
+        CliRunner().invoke(
+            app, ["aggregate", str(tmp_path / "answers.csv"), "--engine", "stream"], catch_exceptions=False
+        )

@@ -116,6 +116,8 @@ def replay(
     check_random_state(random_state)
     if isinstance(policies, str) or not isinstance(policies, Sequence):
         raise InputError(f"policies is {quote(policies)}; give a list of names.")
+    if not policies:
+        raise InputError("policies is empty; name one policy or more.")
     for policy in policies:
         check_policy(policy)
     size, first = max(int(batch * given.n_labels), 1), max(int(start * given.n_labels), 1)

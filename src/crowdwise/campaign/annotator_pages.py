@@ -20,6 +20,7 @@ from crowdwise.campaign.access import WORKER_COOKIE, check_form, get_service, re
 from crowdwise.campaign.images import IMAGE_NAME
 from crowdwise.campaign.leases import ACCEPTED, REPEATED
 from crowdwise.campaign.page_templates import render, render_message
+from crowdwise.campaign.project import format_number
 from crowdwise.campaign.worker_api import answer_from_form, refuse_barred
 
 if TYPE_CHECKING:
@@ -105,7 +106,8 @@ async def open_study(request: Request) -> Response:
         return render_message(service, "This link is not complete", "Please open it from Prolific again.", status=400)
     if known is not None and (not person or known.name == person):
         return _enter(service, known)
-    if not service.entry_limit.allows(request.client.host if request.client else ""):
+    address = request.client.host if request.client else ""
+    if not service.entry_limit.allows(address) or not service.all_entries_limit.allows(""):
         return render_message(service, "Too many visitors at once", "Please try again in a minute.", status=429)
     name = person or f"visitor-{secrets.token_hex(6)}"
     details = {key: value for key, value in given.items() if key != "PROLIFIC_PID" and PROLIFIC_ID.fullmatch(value)}
@@ -164,7 +166,7 @@ def _make_scale(service: Service) -> list[str]:
     n_steps = (question.high - question.low) / question.step
     if question.kind != "values" or n_steps > 10 or abs(n_steps - round(n_steps)) > 1e-9:
         return []
-    return [f"{question.low + each * question.step:g}" for each in range(round(n_steps) + 1)]
+    return [format_number(question.low + each * question.step) for each in range(round(n_steps) + 1)]
 
 
 def _say_done(service: Service, form_token: str) -> Response:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 import crowdwise
@@ -109,7 +110,10 @@ def _add_error_pages(app: FastAPI, service: Service) -> None:
     async def refuse_input(request: Request, error: InputError) -> Response:
         return reply(request, 422, str(error))
 
+    @app.exception_handler(SQLAlchemyError)  # while something is read
     @app.exception_handler(StoreUnavailableError)
-    async def say_unavailable(request: Request, _error: StoreUnavailableError) -> Response:
-        detail = "The answer was not stored: the database does not answer. Please try again in a moment."
+    async def say_unavailable(request: Request, error: Exception) -> Response:
+        if isinstance(error, SQLAlchemyError):
+            log.warning("the database cannot be read", extra={"error": type(error).__name__})
+        detail = "Nothing was stored: the database does not answer. Please try again in a moment."
         return reply(request, 503, detail, {"Retry-After": "2"})

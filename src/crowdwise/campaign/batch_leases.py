@@ -6,10 +6,13 @@ usual way (a skip, a second answer of the same worker, a lease that ran out) is 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crowdwise.campaign.leases import ACCEPTED, Answer, Leases, Outcome
 from crowdwise.campaign.tables import ANSWERED, FREE, LEASED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = ["BatchLeases"]
 
@@ -38,16 +41,36 @@ AGAIN = (
     f"UPDATE slots AS s SET state = {LEASED}, expires = %s FROM unnest(%s::int[], %s::int[]) AS g(task, worker) "  # noqa: S608
     f"WHERE s.task_id = g.task AND s.worker_id = g.worker AND s.state = {ANSWERED}"
 )
+LOCK = "SELECT pg_advisory_xact_lock(7236174, w) FROM (SELECT unnest(%s::int[]) AS w ORDER BY w) AS workers"
+COUNT = (
+    f"SELECT worker_id, COUNT(*) FROM slots WHERE worker_id = ANY(%s::int[]) AND state = {ANSWERED} GROUP BY worker_id"  # noqa: S608
+)
+HOLDERS = f"SELECT DISTINCT worker_id FROM slots WHERE worker_id = ANY(%s::int[]) AND state = {LEASED}"  # noqa: S608
 
 
 class BatchLeases(Leases):
     """The statements of PostgreSQL, for many answers at once."""
 
+    def prepare_workers(self, cursor: Any, workers: Iterable[int]) -> None:
+        """Count the answers of some workers anew, and keep other servers off them until the transaction ends.
+
+        Only where there is a limit of answers for each worker: two servers that each count their own would allow twice
+        as many.
+        """
+        wanted = sorted(set(workers))
+        if not self.per_worker or not wanted:
+            return
+        cursor.execute(LOCK, (wanted,))
+        cursor.execute(COUNT, (wanted,))
+        found = dict(cursor.fetchall())
+        self.queue.answered.update((worker, found.get(worker, 0)) for worker in wanted)
+
     def submit_many(self, cursor: Any, batch: list[Answer], now: float) -> list[Outcome]:
         """Store the answers of one transaction."""
         usual: dict[int, Answer] = {}
         for given in batch:
-            if given.answer is not None and given.n_next <= 1 and given.worker not in usual:
+            is_usual = given.answer is not None and given.n_next <= 1 and not self.is_at_limit(given.worker)
+            if is_usual and given.worker not in usual:
                 usual[given.worker] = given
         stored = self._store(cursor, list(usual.values()), now)
         taken = self._take_many(cursor, [given for given in stored if given.n_next], now)
@@ -79,11 +102,19 @@ class BatchLeases(Leases):
             self.note_answer(given)
         return written
 
+    def _find_holders(self, cursor: Any, workers: list[int]) -> set[int]:
+        """Workers who hold other tasks, where that counts towards a limit."""
+        if not self.per_worker or not workers:
+            return set()
+        cursor.execute(HOLDERS, (workers,))
+        return {worker for (worker,) in cursor.fetchall()}
+
     def _take_many(self, cursor: Any, batch: list[Answer], now: float) -> dict[int, int]:
         """A task for each worker, as the queue proposes; without those for whom its proposal was wrong."""
         wanted, places = [], dict[int, int]()
+        holders = self._find_holders(cursor, [given.worker for given in batch])
         for given in batch:
-            if self.count_allowed(given.worker, 0, 1) < 1:
+            if given.worker in holders or self.count_allowed(given.worker, 0, 1) < 1:
                 continue
             task = next(self.queue.candidates(given.worker), None)
             if task is not None:
@@ -101,5 +132,6 @@ class BatchLeases(Leases):
                 self.queue.seen[worker].add(task)
             else:
                 self.n_leased -= 1
-                self.queue.mark_full(task)
+                self.queue.change(task, -1)
+                self.note_refused(cursor, worker, task)
         return taken

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from crowdwise.campaign.images import FIELDS, check_place, encode_image
-from crowdwise.campaign.store import examine_file, explain_failure
+from crowdwise.campaign.store import Store, check_encoding, examine_file, explain_failure, open_to_read
 from crowdwise.campaign.task_files import read_tasks
 from crowdwise.labels.errors import InputError, quote
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crowdwise.campaign.project import Project
+    from crowdwise.campaign.task_files import Task
 
 __all__ = ["check_project"]
 
@@ -41,18 +43,37 @@ def check_project(project: Project) -> Iterator[str]:
     most = len(tasks) * project.per_task
     if project.budget and project.budget < most:
         yield f"The budget of {project.budget:,} answers ends before every task has {project.per_task} ({most:,})."
-    url = sa.engine.make_url(project.database_url)
-    if url.drivername.startswith("postgresql"):
-        engine = sa.create_engine(url)
-        try:
-            with engine.connect() as connection:
-                version = connection.exec_driver_sql("SHOW server_version").scalar_one()
-        except sa.exc.DatabaseError as error:
-            raise explain_failure(engine, error) from error
-        finally:
-            engine.dispose()
-        yield f"PostgreSQL {version} answers."
-    else:
-        examine_file(Path(str(url.database)))
-        yield f"SQLite: {url.database}."
+    yield _check_database(project, tasks)
     yield "All is well."
+
+
+def _check_database(project: Project, tasks: list[Task]) -> str:
+    """Reach the database, and see whether what is in it goes with the project; says which it is."""
+    place = project.database_place
+    if isinstance(place, Path):
+        examine_file(place)
+        engine = sa.create_engine("sqlite://", creator=partial(open_to_read, place))
+    else:
+        engine = sa.create_engine(place)
+    try:
+        check_encoding(engine)
+        if isinstance(place, str) or (place.is_file() and place.stat().st_size):
+            _compare_stored(engine, project, tasks)
+        if isinstance(place, Path):
+            return f"SQLite: {place}."
+        with engine.connect() as connection:
+            return f"PostgreSQL {connection.exec_driver_sql('SHOW server_version').scalar_one()} answers."
+    except sa.exc.DatabaseError as error:
+        raise explain_failure(engine, error) from error
+    finally:
+        engine.dispose()
+
+
+def _compare_stored(engine: sa.Engine, project: Project, tasks: list[Task]) -> None:
+    """Refuse a project that the campaign in the database does not go with."""
+    if sa.inspect(engine).has_table("answers"):
+        store = Store(engine, project)
+        store.check_owner()
+        store.check_answers()
+        with store.read() as connection:
+            store.find_changes(connection, tasks)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from crowdwise.campaign.installed_packages import explain_missing_package
-from crowdwise.labels.errors import CrowdwiseError
+from crowdwise.fitting.parameter_checks import check_count, check_number
+from crowdwise.labels.errors import CrowdwiseError, InputError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -64,7 +66,14 @@ class Client:
         timeout: float = 30.0,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        headers = {"authorization": f"Bearer {token.rpartition('/')[2]}"}
+        if not isinstance(address, str):
+            raise InputError(f"{quote(address)} is no address of a server, such as http://127.0.0.1:8000.")
+        token = token.strip().rstrip("/").rpartition("/")[2] if isinstance(token, str) else ""
+        if not token or not (token.isascii() and token.isprintable()):
+            raise InputError("The token is empty, or has letters that no request can send. Give a link or a token.")
+        check_count("tries", tries)
+        check_number("timeout", timeout, low=0, above=True)
+        headers = {"authorization": f"Bearer {token}"}
         self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout, transport=transport)
         self._address, self._tries = address, tries
 
@@ -111,7 +120,7 @@ class Client:
 
     def next_questions(self, n: int = 1) -> models.NextReply:
         """Questions to answer: those held already, and new ones."""
-        return self._get(models.NextReply, "/api/next", models.NextRequest(n=n))
+        return self._get(models.NextReply, "/api/next", _make(models.NextRequest, n=n))
 
     def answer(
         self,
@@ -123,16 +132,16 @@ class Client:
         key: str | None = None,
     ) -> models.AnswerReply:
         """Answer a question; returns once it is stored, with the next one."""
-        body = models.AnswerRequest(
-            task=question.task, ticket=question.ticket, answer=answer, key=key or secrets.token_urlsafe(12),
-            seconds=seconds, next=n_next,
+        body = _make(
+            models.AnswerRequest, task=question.task, ticket=question.ticket, answer=_as_json(answer),
+            key=key or secrets.token_urlsafe(12), seconds=seconds, next=n_next,
         )  # fmt: skip
         return self._get(models.AnswerReply, "/api/answers", body)
 
     def skip(self, question: models.Question, reason: str = "") -> models.AnswerReply:
         """Give a question back."""
-        body = models.SkipRequest(
-            task=question.task, ticket=question.ticket, key=secrets.token_urlsafe(12), reason=reason
+        body = _make(
+            models.SkipRequest, task=question.task, ticket=question.ticket, key=secrets.token_urlsafe(12), reason=reason
         )
         return self._get(models.AnswerReply, "/api/skips", body)
 
@@ -187,11 +196,15 @@ class Client:
 
     def add_worker(self, worker: str) -> models.LinkReply:
         """A worker's personal link."""
-        return self._get(models.LinkReply, "/api/workers", models.NewWorker(worker=worker))
+        return self._get(models.LinkReply, "/api/workers", _make(models.NewWorker, worker=worker))
 
     def add_tasks(self, tasks: Iterable[dict[str, Any]]) -> int:
         """Add tasks, each with its name under "task" and what it shows; returns how many are new."""
-        body = [models.NewTask(**task).model_dump(exclude_none=True) for task in tasks]
+        body = []
+        for task in tasks:
+            if not isinstance(task, dict):
+                raise InputError(f"{quote(task)} is no task. Give dicts with its name under task, and what it shows.")
+            body.append(_make(models.NewTask, **task).model_dump(exclude_none=True))
         return self._read(TypeAdapter(models.TasksReply), self._send("POST", "/api/tasks", body)).added
 
     def set_worker_state(self, worker: str, state: str, reason: str = "") -> None:
@@ -199,7 +212,7 @@ class Client:
         self._send(
             "POST",
             "/api/workers/state",
-            models.StateRequest.model_validate({"worker": worker, "state": state, "reason": reason}),
+            _make(models.StateRequest, worker=worker, state=state, reason=reason),
         )
 
     def export(self, table: str = "labels", form: str = "csv") -> bytes:
@@ -218,6 +231,26 @@ class Client:
             "answers", with the consensus as predictions where the tool's file has a place for it, or "consensus".
         """
         return self._send("GET", f"/api/export/{tool}/{content}").content
+
+
+def _make(model: type[M], **values: Any) -> M:
+    """The body of a request; raises `InputError` for what the server would not take."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InputError(f"{where} is {quote(first['input'])}. {first['msg']}.") from error
+
+
+def _as_json(answer: Any) -> Any:
+    """An answer as JSON has it: numbers and arrays of numpy as Python's, sets as lists."""
+    plain = answer.tolist() if hasattr(answer, "tolist") else sorted(answer) if isinstance(answer, set) else answer
+    try:
+        json.dumps(plain, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"{quote(answer)} is no answer: give a text, a finite number or a list of texts.") from error
+    return plain
 
 
 def _read_detail(reply: httpx.Response) -> str:

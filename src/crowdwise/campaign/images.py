@@ -112,6 +112,6 @@ def _import_one(task: Task, base: Path, folder: Path) -> Task:
         check_place(task, path, base)
         try:
             content[field] = store_image(path.read_bytes(), folder)
-        except InputError as error:
+        except (OSError, InputError) as error:
             raise InputError(f"Task {quote(task.name)}: {path} cannot be shown. {error}") from error
     return replace(task, content=content)

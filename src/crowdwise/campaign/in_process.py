@@ -8,8 +8,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from crowdwise.campaign.security import hash_token
-from crowdwise.campaign.server import make_server
+from crowdwise.campaign.security import check_token, hash_token
+from crowdwise.campaign.server import hold_database, make_server
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,10 +31,13 @@ def serve_in_thread(campaign: Campaign, token: str = "") -> Iterator[str]:
     token
         The manager's token, of at least 20 letters; by default the one that is stored.
     """
+    with hold_database(campaign.project):
+        yield from _serve(campaign, token)
+
+
+def _serve(campaign: Campaign, token: str) -> Iterator[str]:
     if token:
-        if len(token) < 20:
-            raise InputError("The manager's token has fewer than 20 letters. Use a long random one.")
-        campaign.store.write_setting("token", hash_token(token))
+        campaign.store.write_setting("token", hash_token(check_token(token, "The manager's token")))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]

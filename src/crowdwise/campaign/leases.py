@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from crowdwise.campaign.tables import ANSWERED, CLOSED, FREE, LEASED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from crowdwise.campaign.task_queue import TaskQueue
 
@@ -163,9 +163,9 @@ class Leases:
 
     def lease_more(self, cursor: Any, worker: int, held: list[int], n: int, now: float) -> tuple[int, ...]:
         """The tasks that are held, and new ones until there are `n`."""
+        n = self.count_allowed(worker, len(held), n)
         if len(held) >= n:
             return tuple(held[:n])
-        n = self.count_allowed(worker, len(held), n)
         while len(held) < n and (task := self._take_next(cursor, worker, now, held)) is not None:
             held.append(task)
         return tuple(held)
@@ -173,13 +173,13 @@ class Leases:
     def count_allowed(self, worker: int, n_held: int, n: int) -> int:
         """How many of `n` tasks a worker may hold, given the budget and the limit of answers for each worker."""
         n = min(n, n_held + max(self.room(), 0))
-        return min(n, self.per_worker - self.queue.answered[worker]) if self.per_worker else n
+        return max(min(n, self.per_worker - self.queue.answered[worker]), 0) if self.per_worker else n
 
     def _take_next(self, cursor: Any, worker: int, now: float, held: list[int]) -> int | None:
         for tried, task in enumerate(self.queue.candidates(worker, held)):
             if self._take_slot(cursor, worker, task, LEASED, now + self.lease_seconds):
                 return task
-            self.queue.mark_full(task)
+            self.note_refused(cursor, worker, task)
             if tried == TRIES:
                 break
         cursor.execute(self._any, (worker, worker))
@@ -187,6 +187,14 @@ class Leases:
         if row is not None and self._take_slot(cursor, worker, row[0], LEASED, now + self.lease_seconds):
             return int(row[0])
         return None
+
+    def note_refused(self, cursor: Any, worker: int, task: int) -> None:
+        """Remember why a task could not be taken: this worker has had it on another server, or it is full."""
+        cursor.execute(self._state, (task, worker))
+        if cursor.fetchone() is None:
+            self.queue.mark_full(task)
+        else:
+            self.queue.seen[worker].add(task)
 
     def _take_slot(self, cursor: Any, worker: int, task: int, state: int, expires: float | None) -> bool:
         cursor.execute(self._take, (worker, state, expires, task, task, task, worker))
@@ -203,8 +211,10 @@ class Leases:
         The usual way is three statements: the worker's lease becomes an answered slot, the answer is written, the next
         slot is taken. What does not go that way (sent twice, a lease that ran out) is looked at closely.
         """
-        cursor.execute(self._free if given.answer is None else self._fill, (given.task, given.worker))
-        held = cursor.rowcount == 1
+        held = False
+        if given.answer is None or not self.is_at_limit(given.worker):
+            cursor.execute(self._free if given.answer is None else self._fill, (given.task, given.worker))
+            held = cursor.rowcount == 1
         if not held and (refused := self.look_closely(cursor, given, now)) is not None:
             return refused
         if given.answer is None and held:
@@ -228,8 +238,11 @@ class Leases:
         self.touched.add(given.task)
 
     def lease_after(self, cursor: Any, given: Answer, now: float) -> tuple[int, ...]:
-        """The next tasks of a worker who has just answered; one who holds one at a time holds none now."""
-        if given.n_next > 1:
+        """The next tasks of a worker who has just answered; one who holds one at a time holds none now.
+
+        Where there is a limit of answers for each worker, what else they hold counts towards it.
+        """
+        if given.n_next > 1 or self.per_worker:
             return self.lease(cursor, given.worker, given.n_next, now)
         return self.lease_more(cursor, given.worker, [], given.n_next, now)
 
@@ -250,7 +263,7 @@ class Leases:
         if is_wanted and self._take_slot(cursor, given.worker, given.task, ANSWERED, None):
             return None
         cursor.execute(self._state, (given.task, given.worker))
-        is_answered = cursor.fetchone() is not None
+        is_answered = cursor.fetchone() == (ANSWERED,)
         if given.answer is None and not is_answered:
             return None
         status = "answered" if is_answered else "full" if has_room else "limit"
@@ -258,7 +271,14 @@ class Leases:
 
     def _has_room(self, worker: int) -> bool:
         """Whether an answer to a question that the worker does not hold any more may be bought."""
-        return self.late_room() > 0 and not 0 < self.per_worker <= self.queue.answered[worker]
+        return self.late_room() > 0 and not self.is_at_limit(worker)
+
+    def is_at_limit(self, worker: int) -> bool:
+        """Whether a worker has given all the answers that one may give."""
+        return 0 < self.per_worker <= self.queue.answered[worker]
+
+    def prepare_workers(self, cursor: Any, workers: Iterable[int]) -> None:
+        """Before answers or questions of some workers: see what other servers know of them, where there are others."""
 
     def _write(self, cursor: Any, given: Answer, kind: str, now: float) -> bool:
         """Write a row of answers; False if the worker has used the key already."""

@@ -26,6 +26,7 @@ from scipy.special import betaincinv
 from crowdwise.acquire import OnlineModel
 from crowdwise.campaign.answer_tables import answer_columns, counted_answers
 from crowdwise.campaign.api_models import Portrait
+from crowdwise.campaign.project import format_number
 from crowdwise.labels.errors import CrowdwiseError
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _say(answer: Any) -> str:
     return (
         " + ".join(answer) or "none"
         if isinstance(answer, list)
-        else f"{answer:g}"
+        else format_number(answer)
         if isinstance(answer, float | int)
         else answer
     )
@@ -218,9 +219,10 @@ def _fit_kind(campaign: Campaign, columns: pa.Table, begun: Snapshot) -> Snapsho
 
     question = campaign.project.question
     described = kind("comparisons" if question.kind == "comparison" else question.kind)
-    more = {"classes": question.classes} if question.kind == "multi-label" else {}
+    more: dict[str, Any] = {"classes": question.classes} if question.kind == "multi-label" else {}
     if question.kind == "comparison":
         columns = columns.drop_columns(["task"])
+        more["on_duplicate"] = "all"  # two tasks may compare the same items: systems, on several inputs
     slug = "bradley-terry" if question.kind == "comparison" else None
     model = described.method(slug).load()().fit(described.read(columns, **more))
     rows = model.consensus().to_pylist()

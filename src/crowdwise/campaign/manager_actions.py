@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from crowdwise.campaign import tables as db
+from crowdwise.campaign.running_campaign import INVITED
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
@@ -53,8 +55,23 @@ class ManagerActions:
 
     def add_worker(self, name: str) -> KnownWorker:
         """A worker who is to have a link."""
-        self._run(lambda work: self.campaign.enter_within(work, name, {}), "add worker", name)
+
+        def work(given: Work) -> None:
+            self.campaign.enter_within(given, name, {})
+            self._note_invited(given, name)
+
+        self._run(work, "add worker", name)
         return self._find_worker(name)
+
+    @staticmethod
+    def _note_invited(work: Work, name: str) -> None:
+        """Nobody else comes in under the name of a worker who came by the open link and is sent a personal one."""
+        where = db.workers.c.name == name
+        details = json.loads(work.connection.execute(sa.select(db.workers.c.details).where(where)).scalar() or "{}")
+        if details and INVITED not in details:
+            work.connection.execute(
+                db.workers.update().where(where).values(details=json.dumps({**details, INVITED: "yes"}))
+            )
 
     def renew_link(self, name: str) -> KnownWorker:
         """Make the worker's links invalid, so that a new one can be made."""
@@ -64,6 +81,7 @@ class ManagerActions:
             given.connection.execute(
                 db.workers.update().where(db.workers.c.id == worker.id).values(link=db.workers.c.link + 1)
             )
+            self._note_invited(given, name)
             self.campaign.load_workers(given.connection)
 
         self._run(work, "renew link", name)

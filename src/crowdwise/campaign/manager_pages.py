@@ -27,7 +27,7 @@ from crowdwise.campaign.access import (
 from crowdwise.campaign.api_models import NewWorker
 from crowdwise.campaign.manager_actions import ManagerActions
 from crowdwise.campaign.page_templates import render
-from crowdwise.campaign.security import hash_token, verify_password
+from crowdwise.campaign.security import MOST_PASSWORD, hash_token, verify_password
 from crowdwise.campaign.tool_exports import list_tools
 from crowdwise.labels.errors import InputError
 
@@ -41,6 +41,12 @@ __all__ = ["collect_overview", "make_overview", "router"]
 router = APIRouter(prefix="/manage", include_in_schema=False)
 SESSION = 12 * 3600  # seconds
 LOOK = 0.5  # seconds between two looks for something new
+SKILLS = {  # what is known of workers by the kind of question: its name, and what it is
+    "classes": ("skill", "skill is the chance that an answer is right"),
+    "values": ("error", "error is the standard deviation of a worker's answers about the consensus"),
+    "comparison": ("reliability", "reliability below one half means that a worker says the opposite"),
+    "multi-label": ("sensitivity", "sensitivity is the share of the right classes that a worker names"),
+}
 STATES = {"active": "admit", "paused": "pause", "excluded": "exclude"}
 
 
@@ -65,7 +71,7 @@ async def log_in(request: Request) -> Response:
         return render("login.html", service, 429, note="Too many tries. Wait a minute.")
     store = service.campaign.store
     stored = store.read_setting("password") or ""
-    if not await asyncio.to_thread(verify_password, str(form.get("password", ""))[:1_000], stored):
+    if not await asyncio.to_thread(verify_password, str(form.get("password", ""))[:MOST_PASSWORD], stored):
         await asyncio.to_thread(store.log_action, "unknown", "failed login")
         return render("login.html", service, 401, note="This is not the password.")
     token = secrets.token_urlsafe(32)
@@ -125,6 +131,7 @@ def collect_overview(service: Service, session: str, base: str) -> dict[str, Any
         "actions": campaign.store.list_actions(15),
         "form_token": campaign.signer.make_form_token(session),
         "states": STATES,
+        "skill": SKILLS[service.project.question.kind],
         "stop_note": service.keeper.describe(),
         "policy": service.project.policy,
         "findings": service.findings(),

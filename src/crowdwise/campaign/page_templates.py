@@ -11,6 +11,8 @@ import jinja2
 from fastapi import APIRouter, HTTPException, Response
 from fastapi.responses import HTMLResponse
 
+from crowdwise.campaign.project import format_number
+
 if TYPE_CHECKING:
     from crowdwise.campaign.running_campaign import Campaign
     from crowdwise.campaign.service import Service
@@ -37,6 +39,7 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters["percent"] = _format_percent
+    environment.filters["exact"] = format_number
     environment.filters["number"] = lambda value: "–" if value is None else f"{value:,.0f}"
     environment.filters["moment"] = lambda seconds: time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
     environment.filters["short"] = lambda text: text if len(text) <= 160 else f"{text[:159]}…"

@@ -20,7 +20,7 @@ from crowdwise.acquire.pair_worth import JOINT
 from crowdwise.acquire.task_policies import TASK_POLICIES
 from crowdwise.labels.errors import InputError, listing, quote
 
-__all__ = ["KINDS", "Example", "Project", "Question", "StopRule", "read_project"]
+__all__ = ["KINDS", "Example", "Project", "Question", "StopRule", "format_number", "read_project"]
 
 KINDS = ("classes", "comparison", "values", "multi-label")
 OUTCOMES = ("left", "right", "tie")
@@ -81,13 +81,15 @@ class Question:
         except (TypeError, ValueError, OverflowError):
             value = math.nan
         if not self.low <= value <= self.high:
-            raise InputError(f"{quote(answer)} is no number from {self.low:g} to {self.high:g}.")
+            raise InputError(f"{quote(answer)} is no number from {self._scale}.")
         n_steps = (value - self.low) / self.step
         if abs(n_steps - round(n_steps)) > 1e-6 * max(1.0, abs(n_steps)) and value != self.high:
-            raise InputError(
-                f"{quote(answer)} is no number from {self.low:g} to {self.high:g} in steps of {self.step:g}."
-            )
+            raise InputError(f"{quote(answer)} is no number from {self._scale} in steps of {format_number(self.step)}.")
         return value
+
+    @property
+    def _scale(self) -> str:
+        return f"{format_number(self.low)} to {format_number(self.high)}"
 
 
 @dataclass(frozen=True)
@@ -167,20 +169,29 @@ class Project:
         return self.path.parent
 
     @property
-    def database_url(self) -> str:
-        """SQLAlchemy's address of the database."""
+    def database_place(self) -> Path | str:
+        """Where the database is: the file of SQLite, or SQLAlchemy's address of PostgreSQL."""
         given = os.environ.get("CROWDWISE_DATABASE") or self.database or "campaign.db"
         found = SCHEME.match(given)
         scheme = found["scheme"].lower().partition("+")[0] if found else "sqlite"
-        rest = given[found.end() :] if found else str(self.folder / given)
+        rest = given[found.end() :] if found else given
         if scheme == "postgresql":
             return _check_server(f"postgresql+psycopg://{rest}")
         path = rest.removeprefix("/").partition("?")[0] if found else rest
-        if scheme != "sqlite" or not path or path.startswith(":") or not path.isprintable():
+        if scheme != "sqlite" or not path.strip() or path.startswith(":") or not path.isprintable():
             raise InputError(
                 f"{self.path}: the database must be the name of a file (SQLite), or an address postgresql://…"
             )
-        return f"sqlite:///{Path(path).resolve()}"
+        return (self.folder / path).resolve()
+
+
+def format_number(value: float) -> str:
+    """A number as people write it, to the last digit that a step of a scale may have.
+
+    >>> format_number(1_000_001.0), format_number(0.1 + 0.2)
+    ('1000001', '0.3')
+    """
+    return f"{value:.15g}"
 
 
 def _check_server(url: str) -> str:
@@ -263,6 +274,8 @@ class Section:
     def file(self, key: str) -> Path | None:
         """A path relative to the file."""
         given = self.text(key, "")
+        if not given.isprintable():
+            raise self._fail(key, given, "the name of a file or folder")
         return self.origin.parent / given if given else None
 
     def section(self, key: str) -> Section:
@@ -280,7 +293,7 @@ def read_project(path: str | Path) -> Project:
     """Read a project file; raises `InputError` for the first mistake in it."""
     path = Path(path)
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise InputError(f"{path}: there is no such file. docs/campaign.md has one to begin with.") from error
     except RecursionError as error:
@@ -292,6 +305,8 @@ def read_project(path: str | Path) -> Project:
     whole = Section("", values, path)
     sections = {name: whole.section(name) for name in SECTIONS}
     title = whole.text("title", most=200)
+    if not re.sub(r"[\u00a0\u202f]", " ", title).isprintable():  # blanks at which no line is broken can be seen
+        raise whole._fail("title", title, "a text on one line, without unseen letters")
     whole.close()
     gold, workers, budget, server = (sections[name] for name in ("gold", "workers", "budget", "server"))
     tasks = sections["tasks"].file("file")
@@ -321,7 +336,7 @@ def read_project(path: str | Path) -> Project:
         price=budget.number("price", 0, 0),
         currency=budget.text("currency", "", most=8),
         database=server.text("database", ""),
-        public_url=_check_address(server, "public_url").rstrip("/"),
+        public_url=_check_origin(server, "public_url"),
         webhooks=server.texts("webhooks"),
     )
     for section in sections.values():
@@ -338,6 +353,8 @@ def _read_question(section: Section) -> Question:
         raise InputError(f"{section.origin}: {absent[0]} of [question] is for questions of kind values. Leave it out.")
     low, high = section.number("low", 0, -LARGEST), section.number("high", 100, -LARGEST)
     step, ties = section.number("step", 1, 1e-9), section.flag("ties")
+    if ties and kind != "comparison":
+        raise InputError(f"{section.origin}: ties of [question] is for questions of kind comparison. Leave it out.")
     if kind in ("classes", "multi-label") and not (1 if kind == "multi-label" else 2) <= len(classes) <= MOST_CLASSES:
         raise InputError(f'{section.origin}: [question] needs classes = ["…", "…"], from 2 to {MOST_CLASSES} of them.')
     if kind in ("comparison", "values") and classes:
@@ -380,6 +397,14 @@ def _check_address(section: Section, key: str) -> str:
     return given
 
 
+def _check_origin(section: Section, key: str) -> str:
+    """An address of a whole host: pages lead to its root, so that none can lie below a path."""
+    given = _check_address(section, key).rstrip("/")
+    if given and not re.fullmatch(r"https?://[^/?#@\\]+", given):
+        raise section._fail(key, given, "an address of a host alone, such as https://label.example.org, without a path")
+    return given
+
+
 def _is_web_address(given: str) -> bool:
     """Whether something is an address of the web, of a host with a port that there may be."""
     if not re.fullmatch(r"https?://[\x21-\x7e]+", given):
@@ -397,6 +422,11 @@ def _check_together(project: Project) -> None:
         raise InputError(
             f"{project.path}: the stop rule {project.stop.rule} is for questions of kind classes; of kind "
             f'{project.question.kind} use rule = "cap".'
+        )
+    if project.stop.rule != "cap" and project.stop.at_least > project.per_task:
+        raise InputError(
+            f"{project.path}: at_least of [stop] is {project.stop.at_least}, and a task has {project.per_task} answers "
+            "at most (per_task of [answers]), so that none would ever be stopped. Lower at_least, or raise per_task."
         )
     if project.stop.rule in BY_GOLD and project.gold is None:
         raise InputError(

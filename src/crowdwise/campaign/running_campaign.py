@@ -33,6 +33,8 @@ __all__ = ["Campaign", "KnownTask", "KnownWorker", "open_campaign"]
 log = logging.getLogger("crowdwise.campaign")
 IMAGES = "media"  # folder of the images, beside the project
 OPEN = "open"  # among a worker's details: they came by the open link
+INVITED = "invited"  # they were sent a personal link afterwards
+NEAR = 5_000  # questions: below this, every server counts them anew before it gives one out
 REFRESH = 2.0  # seconds after which what another server changed is known here
 
 
@@ -62,9 +64,12 @@ def open_campaign(project: Project, *, add_tasks: bool = True) -> Campaign:
     tasks = read_tasks(project) if add_tasks else []
     store = open_store(project)
     try:
+        store.claim_file()
         store.check_answers()
+        store.fit_leases()
         store.fit_slots()
         store.update_tasks(tasks)
+        store.check_images(project.folder / IMAGES)
         if new := store.list_new(tasks):
             store.add_tasks(import_images(project, new, project.folder / IMAGES))
         return Campaign(project, store)
@@ -99,6 +104,7 @@ class Campaign:
         self.worker_numbers: dict[str, int] = {}
         self.changed = 0  # grows whenever an answer came, so that watchers know
         self._refreshed = 0.0
+        self._newest_answer = 0
         self.queue = TaskQueue(project.per_task, project.gold_share, fewest_first=project.policy != "uniform")
         make = Leases if store.is_sqlite else BatchLeases
         self.leases = make(
@@ -154,6 +160,10 @@ class Campaign:
             except ValueError as error:
                 raise InputError(f"Task {quote(name)} in the database is damaged. Take its latest backup.") from error
             self.task_numbers[name] = number
+        only_gold = all(
+            task.has_gold for task in self.tasks.values()
+        )  # a test of workers: there is nothing else to ask
+        self.queue.gold_share = 1.0 if only_gold else self.project.gold_share
         return [number for number in self.tasks if number > newest]
 
     def load_workers(self, connection: sa.Connection) -> None:
@@ -204,9 +214,26 @@ class Campaign:
             before = self.n_answers
             self.count_answers(work.connection)
             self.changed += before != self.n_answers
+            if not self.store.is_sqlite:
+                self._see_other_servers(work)
             paused = work.connection.execute(sa.select(db.settings.c.value).where(db.settings.c.name == "paused"))
             self.paused = paused.scalar() == "yes"
             self._refreshed = time.monotonic()
+
+    def _see_other_servers(self, work: Work) -> None:
+        """Close tasks that another server finished; know what workers answered or skipped there."""
+        tasks, answers, execute = db.tasks.c, db.answers.c, work.connection.execute
+        recent = sa.select(tasks.id).where(tasks.state != "open", tasks.finished > work.now - 30 * REFRESH)
+        for task in execute(recent).scalars():
+            self.queue.close(task)
+        # Numbers of answers are given before their commit, so that a lower one may come to be seen later.
+        line = sa.select(answers.id, answers.worker_id, answers.task_id).where(answers.id > self._newest_answer - 1_000)
+        for number, worker, task in execute(line):
+            self.queue.seen[worker].add(task)
+            self._newest_answer = max(self._newest_answer, number)
+        n_open = execute(sa.select(sa.func.count()).where(tasks.state == "open")).scalar_one()
+        if n_open != len(self.queue.taken):
+            self.load_queue(work.connection)
 
     def announce_finished(self, work: Work, finished: Iterable[int]) -> None:
         """Put a message for every webhook into the database, in the transaction that finishes the tasks."""
@@ -224,7 +251,17 @@ class Campaign:
     def _lease(self, work: Work, worker: int, n: int) -> Outcome:
         if not self._is_active(work, worker):
             return Outcome(BARRED)
+        self._prepare(work, [worker])
         return Outcome(ACCEPTED, self.leases.lease(work.cursor, worker, n, work.now))
+
+    def _prepare(self, work: Work, workers: list[int]) -> None:
+        """See what other servers gave out, before questions or answers that the budget or a worker's limit may end."""
+        if self.store.is_sqlite:
+            return
+        if self._budget_left() < NEAR:
+            work.connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7236175)")
+            self.count_answers(work.connection)
+        self.leases.prepare_workers(work.cursor, workers)
 
     def _is_active(self, work: Work, worker: int) -> bool:
         """Whether a worker may work now: they may have been excluded since their request began."""
@@ -243,6 +280,7 @@ class Campaign:
     def _submit_many(self, work: Work, batch: list[Answer]) -> list[Outcome]:
         taken = [self._is_active(work, given.worker) for given in batch]
         active = [given for given, may in zip(batch, taken, strict=True) if may]
+        self._prepare(work, [given.worker for given in active])
         stored = iter(self.leases.submit_many(work.cursor, active, work.now) if active else ())
         return [next(stored) if may else Outcome(BARRED) for may in taken]
 
@@ -265,7 +303,10 @@ class Campaign:
     def is_invited(self, name: str) -> bool:
         """Whether a worker of this name has a personal link: nobody else may come in under their name."""
         row = self.store.find_worker(name)
-        return row is not None and not json.loads(row.details)
+        if row is None:
+            return False
+        details = json.loads(row.details)
+        return not details or INVITED in details
 
     async def enter(self, name: str, details: dict[str, str] | None = None) -> KnownWorker:
         """The worker of this name who came by the open link, added if new."""

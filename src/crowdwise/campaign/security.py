@@ -21,17 +21,34 @@ from functools import lru_cache
 
 from crowdwise.labels.errors import InputError
 
-__all__ = ["Signer", "hash_password", "hash_token", "verify_password"]
+__all__ = ["MOST_PASSWORD", "Signer", "check_token", "hash_password", "hash_token", "verify_password"]
 
 SHORT = 16  # bytes of a ticket's signature
 LONGEST_LINK = 1_500  # letters: a name of 200, each four bytes of UTF-8, and the signature
 COST = {"n": 1 << 14, "r": 8, "p": 1}  # 16 MB and some 50 ms: a guess is dear, a login is not
 
 
+MOST_PASSWORD = 1_000  # letters that the form to log in takes
+
+
+def check_token(token: str, name: str) -> str:
+    """A manager's token that can be sent in a header; `name` says where it stands."""
+    if len(token) < 20:
+        raise InputError(f"{name} has fewer than 20 letters. Use a long random one.")
+    if token != token.strip() or not (token.isascii() and token.isprintable()):
+        raise InputError(
+            f"{name} has blanks around it, a line break or letters beyond ASCII, which no request can send. Use others."
+        )
+    return token
+
+
 def hash_password(password: str) -> str:
     """A password as it may be stored: its scrypt hash and the salt."""
-    if len(password) < 8:
-        raise InputError("The password has fewer than 8 letters. Choose a longer one.")
+    if not 8 <= len(password) <= MOST_PASSWORD:
+        said = "fewer than 8 letters" if len(password) < 8 else f"more than {MOST_PASSWORD:,} letters"
+        raise InputError(f"The password has {said}. Choose another one.")
+    if any(ord(letter) < 32 or ord(letter) == 127 for letter in password):
+        raise InputError("The password has a line break or the like in it, which nobody can type. Choose another one.")
     try:
         password.encode()
     except UnicodeEncodeError as error:

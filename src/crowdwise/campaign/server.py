@@ -8,10 +8,10 @@ import json
 import logging
 import os
 import secrets
+import signal
 import socket
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.campaign.installed_packages import explain_missing_package
@@ -23,7 +23,7 @@ with explain_missing_package():
 from crowdwise.campaign.app import make_app
 from crowdwise.campaign.http_connection import BoundedHttpConnection
 from crowdwise.campaign.running_campaign import open_campaign
-from crowdwise.campaign.security import hash_token, verify_password
+from crowdwise.campaign.security import check_token, hash_token, verify_password
 from crowdwise.campaign.store import examine_file
 
 if TYPE_CHECKING:
@@ -75,13 +75,18 @@ def set_up_logs(*, requests: bool) -> None:
 @contextlib.contextmanager
 def hold_database(project: Project) -> Iterator[None]:
     """Keep a second server off the same SQLite file: what one holds in memory the other would not see."""
-    url = project.database_url
-    if not url.startswith("sqlite:///"):
+    path = project.database_place
+    if isinstance(path, str):
         yield
         return
-    path = Path(url.removeprefix("sqlite:///"))
     examine_file(path)
-    handle = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        handle = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise InputError(
+            f"The database {path} cannot be used: no file can be written beside it ({error.strerror}). "
+            "Name another place under [server] of the project."
+        ) from error
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -98,9 +103,9 @@ def prepare_manager(campaign: Campaign) -> str:
     """Take the manager's password from CROWDWISE_PASSWORD; without one, the first start makes one and returns it."""
     store = campaign.store
     if token := os.environ.get("CROWDWISE_TOKEN"):
-        if len(token) < 20:
-            raise InputError("CROWDWISE_TOKEN has fewer than 20 letters. Use a long random one.")
-        store.write_setting("token", hash_token(token))
+        store.write_setting("token", hash_token(check_token(token, "CROWDWISE_TOKEN")))
+    elif store.read_setting("token"):
+        store.write_setting("token", "")  # one that was taken out of the environment opens nothing any more
     if given := os.environ.get("CROWDWISE_PASSWORD"):
         if not verify_password(given, store.read_setting("password") or ""):
             campaign.set_password(given)
@@ -126,9 +131,10 @@ class CampaignServer(uvicorn.Server):
     """Ends streams of events when it is told to stop: they would keep it waiting."""
 
     def handle_exit(self, sig: int, frame: Any) -> None:
-        """A signal to stop."""
+        """A signal to stop; a server that has answered what was under way has done all, and is not to be told again."""
         self.config.app.app.state.service.stopping = True  # type: ignore[union-attr]
         super().handle_exit(sig, frame)
+        self._captured_signals.clear()
 
 
 def _check_port(host: str, port: int) -> None:
@@ -151,7 +157,7 @@ def serve_campaign(project: Project, *, host: str, port: int, log_requests: bool
         os.umask(0o077)  # the database holds secrets
         campaign = open_campaign(project)
         password = prepare_manager(campaign)
-        where = project.public_url or f"http://{host}:{port}"
+        where = project.public_url or f"http://{f'[{host}]' if ':' in host else host}:{port}"
         lines = [f"{project.title}: {len(campaign.tasks):,} tasks, {campaign.n_answers:,} answers so far.",
                  f"Manager: {where}/manage"]  # fmt: skip
         if password:
@@ -159,4 +165,6 @@ def serve_campaign(project: Project, *, host: str, port: int, log_requests: bool
         if project.links == "open":
             lines.append(f"Workers: {where}/study")
         print("\n".join(lines), flush=True)
-        make_server(campaign, host, port).run()
+        server = make_server(campaign, host, port)
+        signal.signal(signal.SIGHUP, server.handle_exit)  # the terminal was closed: an end like any other
+        server.run()

@@ -27,8 +27,8 @@ class Service:
     ----------
     consensus
         The live consensus.
-    answer_limit, login_limit, all_logins_limit, entry_limit
-        How often a worker may make a request, an address and everybody may log in, and an address may open the study.
+    answer_limit, login_limit, all_logins_limit, entry_limit, all_entries_limit
+        How often a worker may make a request, and an address and everybody may log in or open the study.
     """
 
     def __init__(self, campaign: Campaign) -> None:
@@ -43,6 +43,7 @@ class Service:
         self.login_limit = RateLimit(6, 6)
         self.all_logins_limit = RateLimit(60, 60)  # whoever changes addresses guesses no faster than this
         self.entry_limit = RateLimit(60, 60)
+        self.all_entries_limit = RateLimit(1_000, 1_000)  # whoever changes addresses makes no more workers than this
 
     @property
     def secure(self) -> bool:
@@ -64,11 +65,11 @@ class Service:
         ticket = self.campaign.signer.make_ticket(worker, task)
         return {"task": known.name, "ticket": ticket, "content": known.content}
 
-    def make_next(self, worker: int, tasks: tuple[int, ...]) -> dict[str, Any]:
-        """What a worker has before them."""
+    def make_next(self, worker: int, tasks: tuple[int, ...], *, asked: bool = True) -> dict[str, Any]:
+        """What a worker has before them; who asked for no question, or asks in a pause, is not done."""
         reply = {"questions": [self.make_question(worker, task) for task in tasks], **self.campaign.progress(worker)}
-        reply["done"] = not tasks
-        if not tasks and self.project.completion_code:
+        reply["done"] = asked and not tasks and not self.campaign.paused
+        if reply["done"] and self.project.completion_code:
             reply["completion_code"] = self.project.completion_code
         return reply
 

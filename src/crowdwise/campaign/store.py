@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.campaign.clock import CampaignClock
 from crowdwise.campaign.installed_packages import explain_missing_package
-from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.errors import InputError, listing, quote
 
 with explain_missing_package():
     import sqlalchemy as sa
@@ -35,15 +35,26 @@ if TYPE_CHECKING:
     from crowdwise.campaign.project import Project
     from crowdwise.campaign.task_files import Task
 
-__all__ = ["Store", "examine_file", "explain_failure", "open_store"]
+__all__ = ["Store", "check_encoding", "examine_file", "explain_failure", "open_store", "open_to_read"]
 
+PROJECT = "project"  # the setting that says which project file the database belongs to
+LEASE = "lease_seconds"  # the setting that says how long questions were out when they were given out
 BACKUPS = 5  # that are kept; the oldest goes
+TIME = "typeof({0}) NOT IN ('real', 'integer') OR {0} NOT BETWEEN 0 AND 1e11"
+DAMAGES = {  # what SQLite takes and no campaign has: which rows, and what is wrong with them
+    f"answers WHERE {TIME.format('created')}": "an answer has no time",
+    "answers WHERE typeof(seconds) NOT IN ('real', 'integer', 'null')": "an answer took no number of seconds",
+    "answers WHERE kind = 'answer' AND (answer IS NULL OR NOT json_valid(answer))": "an answer cannot be read",
+    "tasks WHERE gold IS NOT NULL AND NOT json_valid(gold)": "a known answer cannot be read",
+    f"slots WHERE expires IS NOT NULL AND ({TIME.format('expires')})": "a question is out until no time",
+}
 
 
 def open_store(project: Project, *, backup: bool = True) -> Store:
     """Open the campaign's database, make or migrate its tables, and return it."""
-    engine = _make_engine(project.database_url)
+    engine = _make_engine(project.database_place)
     try:
+        check_encoding(engine)
         _migrate(engine, backup=backup)
         return Store(engine, project)
     except (sa.exc.DatabaseError, sqlite3.Error) as error:
@@ -58,11 +69,11 @@ def explain_failure(engine: sa.Engine, error: Exception) -> InputError:
     return InputError(f"The database {where} cannot be used: {lines[0].rstrip('.')}.")
 
 
-def _make_engine(url: str) -> sa.Engine:
-    if not url.startswith("sqlite"):
-        return sa.create_engine(url, pool_size=4, max_overflow=4, pool_pre_ping=True, pool_timeout=10)
-    path = Path(sa.engine.make_url(url).database or "campaign.db")
-    examine_file(path)
+def _make_engine(place: Path | str) -> sa.Engine:
+    if isinstance(place, str):
+        return sa.create_engine(place, pool_size=4, max_overflow=4, pool_pre_ping=True, pool_timeout=10)
+    examine_file(place)
+    url = sa.engine.URL.create("sqlite", database=str(place))
     engine = sa.create_engine(url, connect_args={"check_same_thread": False, "timeout": 30})
 
     @sa.event.listens_for(engine, "connect")
@@ -80,10 +91,32 @@ def _make_engine(url: str) -> sa.Engine:
     return engine
 
 
+def check_encoding(engine: sa.Engine) -> None:
+    """Refuse a database of PostgreSQL that cannot hold every name."""
+    if engine.dialect.name != "postgresql":
+        return
+    try:
+        with engine.connect() as connection:
+            found = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
+    except TypeError:  # SQLAlchemy expects text, and a database without an encoding gives bytes
+        found = "SQL_ASCII"
+    if found != "UTF8":
+        raise InputError(
+            "The database of PostgreSQL is not in UTF-8, so that it cannot hold every name. "
+            "Make another one: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0."
+        )
+
+
 def _configure_migrations() -> Config:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     return config
+
+
+def open_to_read(path: Path) -> sqlite3.Connection:
+    """A connection that changes nothing: where no server runs, SQLite is not to leave its helper files beside."""
+    is_quiet = not path.with_name(f"{path.name}-wal").exists()
+    return sqlite3.connect(f"{path.resolve().as_uri()}?{'immutable=1' if is_quiet else 'mode=ro'}", uri=True, timeout=5)
 
 
 def examine_file(path: Path) -> None:
@@ -104,16 +137,17 @@ def examine_file(path: Path) -> None:
     if begin != b"SQLite format 3\x00":
         raise InputError(f"{path} is no SQLite database. Name another file under [server] of the project.")
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=5)) as connection:
+        with closing(open_to_read(path)) as connection:
             found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             health = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-            revision = None
+            revisions = []
             if "alembic_version" in found:
-                revision = (connection.execute("SELECT version_num FROM alembic_version").fetchone() or [None])[0]
+                revisions = [row[0] for row in connection.execute("SELECT version_num FROM alembic_version")]
     except sqlite3.Error as error:
         raise InputError(f"The database {path} cannot be used: {error}. Take its latest backup.") from error
-    if health != "ok":
+    if health != "ok" or len(revisions) > 1:
         raise InputError(f"The database {path} is damaged. Take its latest backup ({path.name}.DATE.backup).")
+    revision = revisions[0] if revisions else None
     known = {each.revision for each in ScriptDirectory.from_config(_configure_migrations()).walk_revisions()}
     wanted = set(db.metadata.tables)
     if revision not in known and found and not wanted <= found:
@@ -123,6 +157,16 @@ def examine_file(path: Path) -> None:
     if revision in known and not wanted <= found:
         lacking = ", ".join(sorted(wanted - found))
         raise InputError(f"The database {path} lacks the table {lacking}. Take its latest backup.")
+    if revision in known:
+        _refuse_damage(path)
+
+
+def _refuse_damage(path: Path) -> None:
+    """Refuse rows that somebody or something has changed past what a campaign can read."""
+    with closing(open_to_read(path)) as connection:
+        for rows, said in DAMAGES.items():
+            if connection.execute(f"SELECT 1 FROM {rows} LIMIT 1").fetchone():  # noqa: S608
+                raise InputError(f"The database {path} is damaged: {said}. Take its latest backup.")
 
 
 def _migrate(engine: sa.Engine, *, backup: bool) -> None:
@@ -135,6 +179,8 @@ def _migrate(engine: sa.Engine, *, backup: bool) -> None:
         present = MigrationContext.configure(connection).get_current_revision()
         known = {each.revision for each in ScriptDirectory.from_config(config).walk_revisions()}
         if present is not None and present not in known:
+            if not set(db.metadata.tables) <= set(sa.inspect(connection).get_table_names()):
+                raise InputError("The database is that of another program. Name another one under [server].")
             raise InputError(f"The database is of a newer crowdwise (revision {present}). Update crowdwise.")
         if present == newest:
             return
@@ -171,6 +217,8 @@ class Store:
     def __init__(self, engine: sa.Engine, project: Project) -> None:
         self.engine, self.project = engine, project
         self.is_sqlite = engine.dialect.name == "sqlite"
+        self._file = Path(engine.url.database) if self.is_sqlite and engine.url.database else None
+        self._file_number = self._file.stat().st_ino if self._file else None
         self.clock = self._make_clock()
 
     def _make_clock(self) -> CampaignClock:
@@ -183,8 +231,23 @@ class Store:
                 sa.select(sa.func.max(db.slots.c.expires)).where(db.slots.c.state == db.LEASED)
             ).scalar()
             if leased is not None:
-                latest = max(latest, leased - self.project.lease_seconds)
+                lasted = connection.execute(sa.select(db.settings.c.value).where(db.settings.c.name == LEASE)).scalar()
+                latest = max(latest, leased - max(float(lasted or 0), self.project.lease_seconds))
         return CampaignClock(begin, latest)
+
+    def fit_leases(self) -> None:
+        """Let no question be out for longer than the project says now; by that, the next start tells the time."""
+        most = self.clock.now() + self.project.lease_seconds
+        with self.write() as connection:
+            connection.execute(
+                db.slots.update().where(db.slots.c.state == db.LEASED, db.slots.c.expires > most).values(expires=most)
+            )
+        self.write_setting(LEASE, repr(float(self.project.lease_seconds)))
+
+    def check_file(self) -> None:
+        """Raise `OSError` if the file of SQLite was deleted or replaced: what is written would be lost unseen."""
+        if self._file is not None and self._file.stat().st_ino != self._file_number:
+            raise FileNotFoundError(str(self._file))
 
     def close(self) -> None:
         """Close every connection."""
@@ -221,6 +284,21 @@ class Store:
 
     # ---- tasks --------------------------------------------------------------------------------------------
 
+    def claim_file(self) -> None:
+        """Note whose database it is; that of another project is refused."""
+        self.check_owner()
+        if self.read_setting(PROJECT) != self.project.path.name:
+            self.write_setting(PROJECT, self.project.path.name)
+
+    def check_owner(self) -> None:
+        """Refuse the SQLite file of another project of the same folder, whose tasks would be mixed with these."""
+        was, name = self.read_setting(PROJECT), self.project.path.name
+        if self.is_sqlite and was not in (None, name) and (self.project.folder / str(was)).exists():
+            raise InputError(
+                f"{self.project.database_place} is the database of the project {quote(was)}. Name another one for "
+                f'{name}: [server] and under it database = "{self.project.path.stem}.db".'
+            )
+
     def check_answers(self) -> None:
         """Refuse a project whose question the answers that are there do not answer."""
         line = sa.select(db.answers.c.answer).where(db.answers.c.kind == "answer").distinct()
@@ -240,29 +318,58 @@ class Store:
 
     def update_tasks(self, tasks: list[Task]) -> None:
         """Take over known answers and texts that were changed in the file; a text that was answered stays."""
-        given = {task.name: task for task in tasks}
-        rows, answered = db.tasks.c, sa.select(db.answers.c.task_id).distinct()
         with self.write() as connection:
-            was_shown = set(connection.execute(answered).scalars())
-            for row in connection.execute(sa.select(rows.id, rows.name, rows.content, rows.gold)).all():
-                task = given.get(row.name)
-                if task is None:
-                    continue
-                try:
-                    content, old = dict(task.content), json.loads(row.content)
-                except ValueError:
-                    continue  # said when it is loaded
-                content |= {field: old[field] for field in FIELDS if field in content and field in old}
-                gold = None if task.gold is None else json.dumps(task.gold, ensure_ascii=False)
-                if content == old and gold == row.gold:
-                    continue
-                if content != old and (row.id in was_shown or content.keys() != old.keys()):
-                    raise InputError(
-                        f"{self.project.tasks}: what task {quote(row.name)} shows has changed since it was given out. "
-                        "Put it back as it was, or give the new task another name."
-                    )
-                values = {"content": json.dumps(content, ensure_ascii=False), "gold": gold}
-                connection.execute(db.tasks.update().where(rows.id == row.id).values(values))
+            for number, values in self.find_changes(connection, tasks).items():
+                connection.execute(db.tasks.update().where(db.tasks.c.id == number).values(values))
+
+    def find_changes(self, connection: sa.Connection, tasks: list[Task]) -> dict[int, dict[str, str | None]]:
+        """What was changed in the file of tasks, by the tasks' numbers; refuses what may not be changed any more."""
+        given, found = {task.name: task for task in tasks}, {}
+        rows, answered = db.tasks.c, sa.select(db.answers.c.task_id).distinct()
+        was_shown = set(connection.execute(answered).scalars())
+        for row in connection.execute(sa.select(rows.id, rows.name, rows.content, rows.gold)).all():
+            task = given.get(row.name)
+            if task is None:
+                self._check_gold(row.name, row.gold)
+                continue
+            try:
+                content, old = dict(task.content), json.loads(row.content)
+            except ValueError:
+                continue  # said when it is loaded
+            content |= {field: old[field] for field in FIELDS if field in content and field in old}
+            gold = None if task.gold is None else json.dumps(task.gold, ensure_ascii=False)
+            if content == old and gold == row.gold:
+                continue
+            if content != old and (row.id in was_shown or content.keys() != old.keys()):
+                raise InputError(
+                    f"{self.project.tasks}: what task {quote(row.name)} shows has changed since it was taken in. "
+                    "Put it back as it was, or give the new task another name."
+                )
+            found[row.id] = {"content": json.dumps(content, ensure_ascii=False), "gold": gold}
+        return found
+
+    def _check_gold(self, name: str, gold: str | None) -> None:
+        """Refuse a known answer of a task, added earlier, that does not answer the question any more."""
+        try:
+            if gold is not None:
+                self.project.question.check_answer(json.loads(gold))
+        except InputError as error:
+            raise InputError(
+                f"{self.project.path}: the question has changed since task {quote(name)} was added, whose known answer "
+                f"does not fit: {error} Put it back as it was, or name another database under [server]."
+            ) from error
+
+    def check_images(self, folder: Path) -> None:
+        """Refuse to ask tasks whose images are gone: people would answer what they do not see."""
+        with self.read() as connection:
+            rows = connection.execute(sa.select(db.tasks.c.name, db.tasks.c.content).where(db.tasks.c.state == "open"))
+            shown = [(name, json.loads(content)) for name, content in rows if "image" in content]
+        names = [name for name, content in shown if isinstance(content, dict) for field in FIELDS
+                 if field in content and not (folder / content[field]).is_file()]  # fmt: skip
+        if names:
+            raise InputError(
+                f"{folder} lacks the image of {listing(names)}. Bring the folder back; it belongs to the database."
+            )
 
     def fit_slots(self) -> None:
         """Give every task as many places as the project says now; places that are taken stay."""

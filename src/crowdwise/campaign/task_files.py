@@ -63,13 +63,17 @@ def make_tasks(rows: Iterable[dict[str, Any]], question: Question, origin: str) 
             raise InputError(f"{where}: {quote(name)} is there already. Each task is one row.")
         if not name.isprintable():
             raise InputError(f"{where}: the name {quote(name)} has letters that cannot be seen. Choose another one.")
-        content = {key: str(row[key]) for key in SHOWN if row.get(key) not in (None, "")}
+        content = {key: str(row[key]) for key in SHOWN if row.get(key) is not None and str(row[key]).strip()}
         if any("\x00" in text or not _is_unicode(text) for text in content.values()):
             raise InputError(f"{where}, {quote(name)}, holds letters that no page can show (NUL, or half a character).")
         if sum(map(len, content.values())) > MOST_LETTERS:
             raise InputError(f"{where}, {quote(name)}, has more than {MOST_LETTERS:,} letters. Shorten it.")
         if question.kind == "comparison" and not {"left", "right"} <= content.keys():
             raise InputError(f"{where}, {quote(name)}, has no left or no right; a comparison needs both columns.")
+        if question.kind == "comparison" and content["left"].strip() == content["right"].strip():
+            raise InputError(
+                f"{where}, {quote(name)}, compares {quote(content['left'])} with itself. Give two different items."
+            )
         if not content:
             raise InputError(f"{where}, {quote(name)}, shows nothing. Give it a text or an image.")
         gold = row.get("gold")
@@ -125,10 +129,14 @@ def _read_rows(path: Path, wanted: tuple[str, ...]) -> list[dict[str, Any]]:
         if not export.items.num_rows:
             raise InputError(f"{path}, an export of {export.format.name}, holds nothing that tasks show.")
         return [dict(zip(("task", "text"), row.values(), strict=False)) for row in export.items.to_pylist()]
-    opened = open_source(path, "a column task and a column text, image, or left and right")
+    opened = open_source(path, f"It needs a column task, and one of {', '.join(wanted)}.")
     if not isinstance(opened, Columns):
         raise InputError(f"{path} is no table. It needs a column task, and what tasks show.")
-    names = {name.lower().strip(): name for name in opened.names}
+    names: dict[str, str] = {}
+    for name in opened.names:
+        if (role := name.lower().strip()) in names and role in ("task", *wanted):
+            raise InputError(f"{path} has two columns for {role}: {listing([names[role], name])}. Leave one out.")
+        names[role] = name
     task = candidates("task", opened.names, {names[role] for role in wanted if role in names})
     if not task:
         raise InputError(f"{path} has columns {listing(opened.names)}, none of which is called task.")

@@ -175,7 +175,7 @@ class TaskQueue:
         seen = self.seen[worker]
         barred = seen.union(skip) if skip else seen
         if self._gold_level.tasks and self._dice.random() < self.gold_share:
-            yield from self._gold_level.draw(barred, self._dice, 1)
+            yield from self._gold_level.draw(barred, self._dice, PROPOSED if self.gold_share == 1 else 1)
         self._note_recent(worker)
         chosen: list[int] | None = None
         for level in sorted(self._levels):

@@ -78,12 +78,12 @@ def refuse_barred(outcome: Outcome) -> None:
         raise HTTPException(403, "You do not work in this study at present. The manager can tell you more.")
 
 
-def reply(request: Request, worker: int, outcome: Outcome) -> Response:
-    """What became of a request, with the next questions; 409 if it was refused."""
+def reply(request: Request, worker: int, outcome: Outcome, n_next: int = 1) -> Response:
+    """What became of a request, with the next questions, if any were asked for; 409 if it was refused."""
     refuse_barred(outcome)
     if outcome.status not in (ACCEPTED, REPEATED):
         raise HTTPException(409, REFUSED[outcome.status])
-    content = get_service(request).make_next(worker, outcome.tasks)
+    content = get_service(request).make_next(worker, outcome.tasks, asked=n_next > 0)
     return send({"status": outcome.status, **content})
 
 
@@ -116,7 +116,7 @@ async def submit_answer(request: Request) -> Response:
     """Store an answer. When the reply comes it is on disk; sent again with the same key it counts once."""
     worker = get_worker(request)
     given = answer_from_form(request, worker.id, await read_body(request, models.AnswerRequest))
-    return reply(request, worker.id, await get_service(request).campaign.submit(given))
+    return reply(request, worker.id, await get_service(request).campaign.submit(given), given.n_next)
 
 
 @router.post("/skips", response_model=models.AnswerReply, responses=ERRORS, openapi_extra=takes(models.SkipRequest))
@@ -124,7 +124,7 @@ async def skip_task(request: Request) -> Response:
     """Give a question back, with a reason; this worker is not asked it again."""
     worker = get_worker(request)
     given = answer_from_form(request, worker.id, await read_body(request, models.SkipRequest))
-    return reply(request, worker.id, await get_service(request).campaign.submit(given))
+    return reply(request, worker.id, await get_service(request).campaign.submit(given), given.n_next)
 
 
 @router.post("/undo", response_model=models.AnswerReply, responses=ERRORS, openapi_extra=takes(models.UndoRequest))

@@ -192,6 +192,7 @@ class Writer:
         _settle([(request.future, None, error)])
 
     def _run_transaction(self, batch: list[Request]) -> list[Any]:
+        self.store.check_file()
         if self._connection is None:
             self._connection = self.store.connect_writer()
         connection = self._connection

@@ -54,6 +54,7 @@ def open_stored(files: LabelFiles, engine: str, store: StoreOptions, out: str | 
     from crowdwise.engines import Dask, Stream
     from crowdwise.engines.engines_on_disk import claim_scratch, remove_scratch
 
+    _refuse_other_kinds(files)
     own = out is not None and store.scratch is None
     scratch = f"{out.rstrip('/')}.scratch" if out is not None and own else store.scratch
     if engine == "stream" and store.scheduler is not None:
@@ -74,6 +75,18 @@ def open_stored(files: LabelFiles, engine: str, store: StoreOptions, out: str | 
         client.close()
     if own and scratch is not None:
         remove_scratch(scratch)
+
+
+def _refuse_other_kinds(files: LabelFiles) -> None:
+    """Refuse answers that are no labels by their columns, unless the columns of labels are named."""
+    from crowdwise.cli.answer_files import find_kind_of_files
+
+    columns = files.columns
+    if columns.label_column is None and (kind := find_kind_of_files(files)) is not None:
+        raise InputError(
+            f"These are {kind.name} ({kind.words}), and --engine stream and dask take labels. Leave --engine out, or "
+            "say --kind labels if they are classes."
+        )
 
 
 def _connect(address: str) -> Any:

@@ -63,7 +63,8 @@ class Names:
         """Position of a name; one that is not there is an error."""
         found = self.get(name)
         if found is None:
-            raise InputError(f"There is no {self.what} {quote(name)}. There are: {listing(self.every)}.")
+            known = f"There are: {listing(self.every)}" if self.every else "There is none yet"
+            raise InputError(f"There is no {self.what} {quote(name)}. {known}.")
         return found
 
     def find_all(self, names: Iterable[Any], what: str) -> IntArray:

@@ -120,6 +120,10 @@ def read_vote_columns(source: Any, what: str) -> VoteColumns:
     if "weight" in numbers and not (numbers["weight"] >= LEAST_WEIGHT).all():
         rows = columns.place.name_rows(np.flatnonzero(~(numbers["weight"] >= LEAST_WEIGHT)).tolist())
         raise InputError(f"Column {quote(roles['weight'])} holds weights that are not above 0 ({rows}).")
+    for role in ("left_length", "right_length"):
+        if role in numbers and (numbers[role] < 0).any():
+            rows = columns.place.name_rows(np.flatnonzero(numbers[role] < 0).tolist())
+            raise InputError(f"Column {quote(roles[role])} holds lengths below 0 ({rows}). Mend or empty those cells.")
     more: dict[str, Any] = {**numbers, "model": model, "versions": versions}
     if "system" in table:
         more["system"] = _as_text(table.columns["system"])

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from crowdwise.judges.recognise_vote_columns import CLASSES_OF_PAIRS, VoteColumns, read_vote_columns
 from crowdwise.judges.score_grades import round_scores
 from crowdwise.labels.crowd_labels import CrowdLabels
-from crowdwise.labels.errors import InputError, listing
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.similar_names import warn_of_similar_names
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 
@@ -169,7 +169,7 @@ def read_panel(votes: Any, humans: Any = None, *, classes: Sequence[str] | None 
     weight, system = np.ones(labels.n_tasks), np.full(labels.n_tasks, -1)
     systems: tuple[str, ...] = ()
     if read.system is not None:
-        systems, system = _first_of_task(read.system, read.task, labels.n_tasks)
+        systems, system = _first_of_task(read.system, read.task, read.tasks)
     if people is None:
         return PanelVotes(labels, None, judged.unparseable, judged.n_answers, judged.n_repeated, judged.consistency,
                           weight, system, systems, read, versions=read.versions, notes=notes)  # fmt: skip
@@ -302,15 +302,16 @@ def _count_unparseable(read: VoteColumns, unparseable: IntArray, n_answers: IntA
     return (f"{some} hold no class and are counted as unparseable; most often those of {name} ({share:.1%}).",)
 
 
-def _first_of_task(column: pa.Array, task: IntArray, n_tasks: int) -> tuple[tuple[str, ...], IntArray]:
+def _first_of_task(column: pa.Array, task: IntArray, tasks: pa.Array) -> tuple[tuple[str, ...], IntArray]:
     """Names, and the position of each task's; a task about two systems is refused."""
     encoded = column.dictionary_encode()
     codes = np.asarray(pc.fill_null(encoded.indices, -1))
-    found = np.full(n_tasks, -1)
+    found = np.full(len(tasks), -1)
     found[task] = codes
     if (found[task] != codes).any():
         at = int(task[np.flatnonzero(found[task] != codes)[0]])
         raise InputError(
-            f"Task number {at + 1} has answers about two systems. Name tasks so that each shows the work of one system."
+            f"Task {quote(tasks[at].as_py())} has answers about two systems. Name tasks so that each shows the work of "
+            "one system."
         )
     return tuple(str(name) for name in encoded.dictionary.to_pylist()), found

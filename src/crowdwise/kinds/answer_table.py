@@ -156,7 +156,8 @@ class AnswerTable:
             column = pc.replace_substring_regex(pc.utf8_trim_whitespace(text), r"^\+", "")
         values: FloatArray = column.cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
         # A comparison with what is not a number is false.
-        self._refuse(~(np.abs(values) <= LARGEST_VALUE), role, "no finite numbers", "Remove those rows, or mend them.")
+        what = f"no finite numbers up to {LARGEST_VALUE:g}"
+        self._refuse(~(np.abs(values) <= LARGEST_VALUE), role, what, "Remove those rows, or mend them.")
         return np.where(empty, np.nan, values + 0.0)  # -0.0 is 0.0
 
     def read_texts(self, role: str) -> pa.Array:
