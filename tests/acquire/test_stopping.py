@@ -257,3 +257,11 @@ def test_bad_estimates_are_one_error(honest):
     rule = StopEstimate(cap=9).calibrate(model, {0: 1})
     assert "1 gold tasks have 2 labels" in rule.describe()
     assert rule.find_stopped(model)[1:].all()  # by the cap
+
+
+def test_one_known_answer_is_no_certainty(honest):
+    task = next(iter(dict(enumerate(honest.truth))))
+    found = plan(honest.labels, 0.95, gold={task: honest.truth[task]})
+    assert (found.high - found.low > 0.5).all()
+    with pytest.raises(InputError, match="at least two classes"):
+        plan(CrowdLabels.from_dense([["x"] * 5] * 5))

@@ -99,3 +99,13 @@ def test_bad_input_is_one_sentence(files, capsys, monkeypatch, words, said):
     monkeypatch.chdir(files)
     assert main([words[0], "labels.csv", *words[1:]]) == 2
     assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_options_that_would_be_left_aside(files, capsys):
+    words = ["next", str(files / "labels.csv")]
+    for more, said in (
+        (["--gold-share", "0.3"], "--gold-share is about --gold"),
+        (["--out", "-", "--json"], "both want"),
+    ):
+        assert main([*words, *more]) == 2
+        assert said in capsys.readouterr().err

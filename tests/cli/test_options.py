@@ -90,3 +90,32 @@ def test_the_engine_is_used_and_forgotten(
     assert used == ["numpy", "numba", "numpy", "numpy"]
     assert len(set(answers)) == 1
     assert "--engine numba" in cw("aggregate", labels, "--engine", "numba").out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--truth-label-column", "x"), "--truth-label-column is about --truth or --gold, which is not given"),
+        (("--memory", "1GB"), "--memory is for --engine stream"),
+        (("--scratch", "s"), "--scratch is for --engine stream or --engine dask"),
+        (("--scheduler", "tcp://x", "--engine", "stream"), "--scheduler is for --engine dask"),
+        (("--outer", "workers"), "--outer) is for nested JSON"),
+        (("--include-predictions",), "include_predictions: for exports"),
+        (("--task-column", "task", "--question", "q"), "question: for exports"),
+    ],
+)
+def test_no_option_is_left_aside_in_silence(
+    cw: Callable[..., Any], labels: Path, options: tuple[str, ...], said: str
+) -> None:
+    ran = cw("aggregate", labels, "--method", "majority-vote", *options)
+    assert (ran.code, said in " ".join(ran.err.split())) == (2, True)
+
+
+def test_next_steps_name_the_column_of_a_truth_only_beside_one(
+    cw: Callable[..., Any], labels: Path, truth: Path
+) -> None:
+    named = ("--truth-label-column", "label")
+    ran = cw("aggregate", labels, "--method", "majority-vote", "--truth", truth, *named)
+    commands = [line for line in ran.out.splitlines() if line.strip().startswith("crowdwise")]
+    assert commands
+    assert all(("--truth " in line) == ("--truth-label-column" in line) for line in commands)

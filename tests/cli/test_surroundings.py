@@ -203,6 +203,9 @@ def test_a_closed_standard_output_loses_no_result(tmp_path: Path) -> None:
     assert ran.returncode == 2
     assert "Standard output is closed" in ran.stderr
     assert _run([*command, "l.csv", ">&-"], tmp_path).returncode == 0
+    page = [sys.executable, "-c", "'from crowdwise.cli import output_files as o, main; import sys; main([]);",
+            "o.print_text(str())'"]  # fmt: skip
+    assert "Standard output is closed" in _run([*page, ">&-"], tmp_path).stderr
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a folder that is in use can be removed")

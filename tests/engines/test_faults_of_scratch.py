@@ -43,7 +43,10 @@ def test_a_folder_of_the_user_is_not_removed(table: Path, tmp_path: Path, capsys
 
 def test_labels_that_are_refused_leave_nothing(tmp_path: Path) -> None:
     (tmp_path / "l.csv").write_text("task,worker,label\nt,x,a\nt,x,b\n")
-    assert main(["aggregate", str(tmp_path / "l.csv"), "--engine", "stream", "--out", str(tmp_path / "o")]) == 2
+    command = ["aggregate", str(tmp_path / "l.csv"), "--engine", "stream", "--out", str(tmp_path / "o")]
+    assert main(command) == 2
+    assert not (tmp_path / "o.scratch").exists()
+    assert main([*command, "--memory", "1KB"]) == 2
     assert [each.name for each in tmp_path.iterdir()] == ["l.csv"]
 
 

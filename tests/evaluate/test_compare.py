@@ -109,7 +109,7 @@ def test_a_method_and_its_twin_are_tied_and_a_bad_one_is_not() -> None:
 
 def test_families_of_workers_are_a_caution() -> None:
     crowd = simulate("groups", n_tasks=300, n_workers=20, n_classes=3, labels_per_task=6, n_groups=5, random_state=1)
-    league = cw.compare(crowd.labels, ["majority-vote", "dawid-skene"], folds=2)
+    league = cw.compare(crowd.labels, ["majority-vote", "dawid-skene"], folds=np.int64(2))
     assert "Workers do not err independently: some pairs agree" in league.cautions[0]
     assert league.recommendation == "auto"
 

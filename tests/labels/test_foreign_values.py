@@ -344,3 +344,29 @@ def test_a_truth_in_several_files(tmp_path: Path) -> None:
         (tmp_path / f"{task}.csv").write_text(f"task,label\n{task},{label}\n")
     labels = read_labels({**LONG, "label": list("pqpq")})
     assert truth_codes([str(tmp_path / "a.csv"), tmp_path / "b.csv"], labels).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("value", [frozenset("ab"), object(), len, io.StringIO()])
+def test_what_has_no_name_of_its_own_is_refused(value: Any) -> None:
+    """Equal sets may be written in two ways, and addresses differ from run to run."""
+    with pytest.raises(InputError, match=r"lists or records|is no name"):
+        read_labels({**LONG, "label": ["a", value, "a", "b"]})
+
+
+def test_objects_of_polars() -> None:
+    frame = pl.DataFrame(LONG).with_columns(
+        pl.Series("label", ["a", 1, "a", 1], dtype=pl.Object), pl.Series("other", [object()] * 4, dtype=pl.Object)
+    )
+    assert read_labels(frame).classes.to_pylist() == ["1", "a"]
+
+
+def test_options_that_mean_nothing_here_are_refused() -> None:
+    table = {**LONG, "label": ["a", "b", "a", "b"]}
+    for options, said in (
+        ({"outer": "tasks"}, "outer"),
+        ({"include_predictions": True}, "include_predictions: for exports"),
+        ({"include_predictions": "no"}, "include_predictions is 'no'"),
+        ({"task": "task", "question": "q"}, "question: for exports"),
+    ):
+        with pytest.raises(InputError, match=said):
+            read_labels(table, **options)  # type: ignore[arg-type]

@@ -60,3 +60,10 @@ def test_missing_value_speaks_of_its_column_alone(what: str, content: str, tmp_p
     path.write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match=r"missing value: side\.csv, line 3\. Every row needs a value in this column"):
         SIDE_FILES[what][0](path)
+
+
+def test_the_column_of_a_truth_is_named_by_its_own_option(tmp_path: Path) -> None:
+    for header, said in (("task,said", "has no label column"), ("task,truth,gold", "more than one column")):
+        (tmp_path / "t.csv").write_text(f"{header}\n{'a,x,y'[: 2 * len(header.split(',')) - 1]}\n")
+        with pytest.raises(InputError, match=f"{said}.*--truth-label-column"):
+            read_truth(tmp_path / "t.csv")

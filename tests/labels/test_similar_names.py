@@ -32,6 +32,12 @@ COMPOSED, DECOMPOSED = "Jos\u00e9", "Jose\u0301"
         (["\uff21nn", "Ann"], [("\uff21nn", "Ann")]),  # a letter of full width
         (["ann", " ann"], [("ann", " ann")]),
         (["ann", "ann\ufe0f"], [("ann", "ann\ufe0f")]),  # a mark of how a letter is drawn
+        (["1e3", "1000", "x"], [("1e3", "1000")]),
+        (["1.5e-1", "0.15"], [("1.5e-1", "0.15")]),
+        ([".5", "0.50"], [(".5", "0.50")]),
+        (["\u0661\u0662", "12"], [("\u0661\u0662", "12")]),  # digits of Arabic
+        (["\u22121", "-1"], [("\u22121", "-1")]),  # the minus of typesetters
+        (["1e3", "1e4"], []),
         (["ann", "bob"], []),
         ([1, 2], []),
         ([], []),

@@ -148,3 +148,8 @@ def test_too_few_addresses_for_vega(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (8 << 30, 8 << 30))
     with pytest.raises(InputError, match=r"`ulimit -v` allows 8.0 GB here. Raise it"):
         draw_svg({}, {})
+
+
+def test_letters_that_vega_would_cut_in_two() -> None:
+    names = ["\U0001f3f3" * 23, "b"]
+    assert "\U0001f3f3" in draw_svg(charts.confusion_chart(np.eye(2), names).to_dict(), {})

@@ -7,8 +7,9 @@ of, and the forecast says so. The error is then carried on along
     error(n) = e + b f(n),   n labels a task, e ≥ 0, b ≥ 0, f one of n^-.5, n^-1, n^-2, exp(-n/2), exp(-n/4), exp(-n/8),
 
 fitted by least squares: it falls as a power where some tasks are hard, exponentially where workers err by themselves.
-Intervals come from drawing tasks again (bootstrap), one right and one wrong answer added to gold so that a few tasks
-that are all right do not look certain. They hold no further than the curve does. No constant saw a truth.
+Intervals come from weighing tasks at random (Bayesian bootstrap, Rubin 1981), one right and one wrong answer added to
+gold and weighed with it, so that a few tasks that are all right, or a single one, do not look certain. They hold no
+further than the curve does. No constant saw a truth.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import nnls
 
+from crowdwise.fitting.base import check_enough_labels
 from crowdwise.fitting.online_model import OnlineModel
 from crowdwise.fitting.parameter_checks import check_inner_share, check_random_state
 from crowdwise.labels.errors import InputError
@@ -131,22 +133,21 @@ def plan(labels: Any, target: float = 0.95, *, gold: Any = None, level: float = 
         code = truth_codes(read_truth(gold), given)
     if given.n_labels < FEWEST_LABELS:
         raise InputError(f"There are {given.n_labels} labels; a forecast needs {FEWEST_LABELS} or more.")
+    check_enough_labels(given)
     rng = np.random.default_rng(random_state)
     measured = np.flatnonzero((code >= 0) & (given.labels_per_task > 0))
     n_gold = int(measured.size)
     tasks = measured if n_gold else np.flatnonzero(given.labels_per_task > 0)
     per_task = given.n_labels / max(int((given.labels_per_task > 0).sum()), 1)
     right = np.stack([_measure(given, code, tasks, share, rng) for share in SHARES])  # (shares, tasks)
-    drawn = [np.arange(tasks.size)] + [rng.integers(0, tasks.size, tasks.size) for _ in range(BOOTSTRAPS)]
+    if n_gold:
+        right = np.column_stack([right, np.ones(len(SHARES)), np.zeros(len(SHARES))])
+    weights = [np.full(right.shape[1], 1 / right.shape[1]), *rng.dirichlet(np.ones(right.shape[1]), BOOTSTRAPS)]
     grid = np.unique(np.round(np.linspace(SHARES[0], FURTHEST, POINTS * 4) * given.n_labels).astype(np.int64))
     scale = per_task / given.n_labels
     seen = np.array(SHARES) * per_task
-    curves = np.stack(
-        [
-            _carry_on(seen, 1 - _mean(right[:, sample], n_gold > 0), (grid * scale).astype(np.float64))
-            for sample in drawn
-        ]
-    )
+    carried = (grid * scale).astype(np.float64)
+    curves = np.stack([_carry_on(seen, 1 - right @ weight, carried) for weight in weights])
     tail = 100 * (1 - level) / 2
     low, high = np.percentile(curves[1:], (tail, 100 - tail), axis=0)
     needed = np.array([_first(grid, curve, target) for curve in curves])
@@ -182,13 +183,6 @@ def _measure(
         total += best == code[tasks] if (code[tasks] >= 0).all() else posterior[np.arange(tasks.size), best]
     mean: FloatArray = total / parts
     return mean
-
-
-def _mean(right: FloatArray, on_gold: bool) -> FloatArray:
-    """Accuracy at each share; on gold with one right and one wrong answer added."""
-    number = right.shape[1]
-    found: FloatArray = (right.sum(axis=1) + 1) / (number + 2) if on_gold else right.mean(axis=1)
-    return found
 
 
 def _carry_on(seen: FloatArray, error: FloatArray, at: FloatArray) -> FloatArray:

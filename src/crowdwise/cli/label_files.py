@@ -53,12 +53,13 @@ class LabelFiles:
 
         What was left out of an export is warned of, once.
         """
-        from crowdwise.formats.open_export import find_export
+        from crowdwise.formats.open_export import find_export, refuse_export_options
         from crowdwise.labels.several_files import join_sources
 
         columns, workers = self.columns, self.name_workers()
         if columns.format is None and (columns.task_column or columns.worker_column or columns.label_column):
             # Who names columns is taken at their word.
+            refuse_export_options(None, columns.question, columns.include_predictions, "columns were named")
             return self.files if workers is None else join_sources(self.files, workers=workers)
         held, export = find_export(
             self.files,
@@ -148,16 +149,18 @@ class LabelFiles:
         """Give the files on a command line, with their workers where these are named."""
         return self.files if not self.columns.worker else build_option_arguments({"worker": self.columns.worker})
 
-    def build_column_arguments(self) -> list[str]:
-        """Give the options on a command line."""
+    def build_column_arguments(self, options: Sequence[str] = ()) -> list[str]:
+        """Give the options on a command line with these other ones: some mean nothing without them."""
         given = asdict(self.columns) | {"worker": None}
+        if not {"--truth", "--gold"} & set(options):
+            given["truth_label_column"] = None
         return build_option_arguments(
             given | {"on_duplicate": None if given["on_duplicate"] == "error" else given["on_duplicate"]}
         )
 
-    def build_command_arguments(self) -> list[str]:
-        """Give files and options on a command line."""
-        return [*self.build_file_arguments(), *self.build_column_arguments()]
+    def build_command_arguments(self, *options: str) -> list[str]:
+        """Give files and options on a command line, with other options behind them."""
+        return [*self.build_file_arguments(), *self.build_column_arguments(options), *options]
 
 
 def read_files(given: LabelFiles) -> CrowdLabels:

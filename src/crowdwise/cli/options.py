@@ -44,6 +44,11 @@ __all__ = [
 ]
 
 
+# Options that mean nothing without a file that another option names, or without an engine.
+OF_FILES = {"truth_label_column": ("truth", "gold"), "gold_share": ("gold",)}
+OF_ENGINES = {"memory": ("stream",), "scratch": ("stream", "dask"), "scheduler": ("dask",)}
+
+
 class OnDuplicate(StrEnum):
     """What to do with a second answer of one worker to one task."""
 
@@ -240,6 +245,18 @@ class AuditOptions(ConsensusOptions):
         )
 
 
+def _refuse_idle_options(given: Mapping[str, Any]) -> None:
+    """Refuse options that would be left aside without a word, since what they are about is not given."""
+    for name, files in OF_FILES.items():
+        if given.get(name) is not None and all(given.get(file) is None for file in files):
+            needed = " or ".join(f"--{file}" for file in files)
+            raise InputError(f"--{name.replace('_', '-')} is about {needed}, which is not given. Leave it out.")
+    for name, engines in OF_ENGINES.items():
+        if given.get(name) is not None and given.get("engine") not in engines:
+            needed = " or ".join(f"--engine {engine}" for engine in engines)
+            raise InputError(f"--{name} is for {needed}. Leave it out, or add {needed}.")
+
+
 def build_option_arguments(given: Mapping[str, Any]) -> list[str]:
     """Options and their values as words of a command line; None is left out, and what is switched off.
 
@@ -268,6 +285,7 @@ def expand_option_groups(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def call_with_option_groups(**given: Any) -> None:
+        _refuse_idle_options(given)
         for name, group in groups.items():
             given[name] = group(**{each.name: given.pop(each.name) for each in fields(group)})
         command(**given)

@@ -29,6 +29,7 @@ __all__ = [
     "output_csvs",
     "print_csv",
     "print_json",
+    "print_text",
     "write_results",
     "write_text",
     "write_texts",
@@ -178,6 +179,12 @@ def print_csv(table: pa.Table) -> None:
         pacsv.write_csv(batch, sink, pacsv.WriteOptions(include_header=number == 0))
         sys.stdout.buffer.write(sink.getvalue())
     sys.stdout.buffer.flush()
+
+
+def print_text(text: str) -> None:
+    """Print a text that is the result, and nothing else."""
+    _refuse_closed_output()
+    print(text)
 
 
 def print_json(facts: Any) -> None:

@@ -57,13 +57,11 @@ def open_stored(files: LabelFiles, engine: str, store: StoreOptions, out: str | 
     _refuse_other_kinds(files)
     own = out is not None and store.scratch is None
     scratch = f"{out.rstrip('/')}.scratch" if out is not None and own else store.scratch
-    if engine == "stream" and store.scheduler is not None:
-        raise InputError("--scheduler is for --engine dask. Leave it out, or add --engine dask.")
-    if own and scratch is not None:
-        claim_scratch(scratch)
     client = _connect(store.scheduler) if store.scheduler is not None else None
     runner = Stream(store.memory, scratch) if engine == "stream" else Dask(client, scratch)
     options = {name: files.reader_options()[name] for name in READ}
+    if own and scratch is not None:
+        claim_scratch(scratch)
     try:
         labels = runner.read(files.files, **options)
     except Exception:

@@ -231,4 +231,7 @@ def _open(path: str) -> pq.ParquetFile:
         return pq.ParquetFile(path)
     except (OSError, pa.ArrowException) as error:
         text = " ".join(str(error).split())
-        raise InputError(f"Cannot read {path!r} as Parquet: {text}.") from None
+        raise InputError(
+            f"Cannot read {path!r} as Parquet ({text.rstrip('.')}). Copy or write it again; for other files than "
+            "Parquet use the engine 'stream'."
+        ) from None

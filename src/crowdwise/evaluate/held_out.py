@@ -18,7 +18,7 @@ from crowdwise.engines import prepare
 from crowdwise.fitting.base import Aggregator, check_enough_labels
 from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.estimator_parameters import clone
-from crowdwise.fitting.parameter_checks import check_random_state
+from crowdwise.fitting.parameter_checks import check_count, check_random_state
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.read import read_labels
@@ -107,8 +107,9 @@ def split_into_folds(labels: CrowdLabels, folds: int, random_state: int) -> Iter
     check_random_state(random_state)
     if labels.n_labels < 2:
         raise InputError("There is 1 label: none can be hidden and predicted from others. Give more labels.")
-    if not isinstance(folds, int) or folds < 2 or folds > labels.n_labels:
-        raise InputError(f"folds is {quote(folds)}; it must be from 2 to the number of labels, {labels.n_labels:,}.")
+    check_count("folds", folds, low=2)
+    if folds > labels.n_labels:
+        raise InputError(f"folds is {folds}; it must be from 2 to the number of labels, {labels.n_labels:,}.")
     number = np.empty(labels.n_labels, np.int64)
     number[order_by_content(labels).sort_edges(labels)] = (
         np.random.default_rng(random_state).permutation(labels.n_labels) % folds

@@ -236,7 +236,10 @@ class OnlineState(Locked):
             mine = fresh.setdefault(w, set())
             if t in mine or t in self._answered.get(w, ()):
                 names = f"{quote(workers[w])} answers {quote(tasks[t])}"
-                raise InputError(f"{names} more than once, here or in what the model has. Keep one answer.")
+                raise InputError(
+                    f"{names} more than once, here or in what the model has. Keep one answer, as "
+                    "read_labels does with on_duplicate='first' or 'last' (on the command line --on-duplicate first)."
+                )
             mine.add(t)
         return fresh
 

@@ -17,7 +17,7 @@ from crowdwise.labels.several_files import join_sources
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["find_answers", "find_export", "read_export"]
+__all__ = ["find_answers", "find_export", "read_export", "refuse_export_options"]
 
 
 def read_export(
@@ -83,6 +83,8 @@ def find_export(
 
     Tables, one for each of the workers, are joined to one with a column for them.
     """
+    if not isinstance(include_predictions, bool):
+        raise InputError(f"include_predictions is {quote(include_predictions)}; it must be True or False.")
     if isinstance(source, Export):
         if question is not None and (source.question is None or source.question.name != question):
             raise InputError(
@@ -92,11 +94,8 @@ def find_export(
         return source, source
     held = hold_source(source)
     if held is None:
-        if format is not None or question is not None:
-            raise InputError(
-                "format and question are for exports of labelling tools, and this is a table in memory, or standard "
-                "input among several files."
-            )
+        what = "this is a table in memory, or standard input among several files"
+        refuse_export_options(format, question, include_predictions, what)
         return source, None
     files = open_files(held) if workers is None else open_files_of_workers(_check_workers(held, workers), workers)
     form = recognise(files) if files.files else None
@@ -114,6 +113,7 @@ def find_export(
                 f"{files.origin} is no export that is known, and has no questions. Leave --question out, or name its "
                 "format (crowdwise formats lists them)."
             )
+        refuse_export_options(None, None, include_predictions, f"{files.origin} is a table, or something else")
         return held if workers is None else join_sources(held, workers=workers), None
     if workers is not None and not form.is_of_one_worker:
         raise InputError(
@@ -122,6 +122,14 @@ def find_export(
     found = AnswerCollector()
     form.read(files, found)
     return held, make_export(form, files, found, question=question, kind=kind, include_predictions=include_predictions)
+
+
+def refuse_export_options(format: str | None, question: str | None, include_predictions: bool, what: str) -> None:  # noqa: A002
+    """Refuse options of exports where the answers are read as something else: they would be left aside."""
+    given = {"format": format, "question": question, "include_predictions": include_predictions or None}
+    names = [name for name, value in given.items() if value is not None]
+    if names:
+        raise InputError(f"{' and '.join(names)}: for exports of labelling tools alone, and {what}. Leave it out.")
 
 
 def _check_workers(held: Any, workers: Sequence[str]) -> Sequence[str | Path]:

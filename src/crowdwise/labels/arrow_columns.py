@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import warnings
 from typing import Any
 
@@ -19,6 +21,7 @@ WIDE_INTEGERS = ("Int128", "UInt128")  # of polars, which Arrow does not have
 STORED = ("arrow.bool8", "arrow.json")  # extension types whose storage says the same
 UUID = "arrow.uuid"
 LONGEST_FLOAT = 8  # bytes, of Arrow's
+ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+>$")  # of an object that says no more of itself
 INFINITE = ("inf", "-inf", "Infinity", "-Infinity")
 
 
@@ -153,6 +156,9 @@ def polars_to_arrow(frame: Any) -> pa.Table:
     try:
         found: pl.DataFrame = frame.collect() if isinstance(frame, pl.LazyFrame) else frame
         for name, kind in found.schema.items():
+            if kind == pl.Object:  # whose entries Arrow would take for bytes
+                with contextlib.suppress(InputError):  # it may be a column that nobody asks for
+                    found = found.with_columns(pl.Series(name, as_column(found[name].to_list(), name).to_pylist()))
             if str(kind) in WIDE_INTEGERS:
                 short = found[name].cast(pl.Int64, strict=False)
                 fits = short.null_count() == found[name].null_count()
@@ -216,7 +222,7 @@ def _as_text(values: Any, name: str, origin: str) -> pa.Array:
     first: dict[str, Any] = {}
     met: dict[str, tuple[Any, Any]] = {}  # values of two types that are one text
     for row, value in enumerate(values):
-        if isinstance(value, list | tuple | dict | set | np.ndarray | np.void):
+        if isinstance(value, list | tuple | dict | set | frozenset | np.ndarray | np.void):
             raise InputError(
                 f"{origin}: column {quote(name)} holds lists or records (row {row}: {quote(value)}). "
                 "Each row must hold one name: one row for each answer."
@@ -227,6 +233,11 @@ def _as_text(values: Any, name: str, origin: str) -> pa.Array:
             raise InputError(
                 f"{origin}: column {quote(name)}, row {row}: {quote(value)} cannot be written as text ({error})."
             ) from error
+        if callable(value) or (text.startswith("<") and ADDRESS.search(text) and not isinstance(value, str)):
+            raise InputError(
+                f"{origin}: column {quote(name)}, row {row}: {quote(value)} is no name: another run writes it "
+                "otherwise. Give text or numbers."
+            )
         missing = value is None or text == "<NA>" or _is_not_itself(value)
         if text in INFINITE and not isinstance(value, str):
             raise InputError(

@@ -161,20 +161,24 @@ def choose_columns(
 
 
 COMPARED = ("winner", "loser")  # columns of a table of comparisons
+TRUTH_READER = "labels.truth.read_truth"
 TRUTHS = ("truth", "gold", "truelabel", "goldlabel", "groundtruth", "y")
 
 
 def choose_truth_columns(names: list[str], origin: str, task: str | None, label: str | None) -> tuple[str, str]:
     """Find the two columns of a table of truths, whose label may also be called truth, gold and the like."""
     if label is None and not candidates("label", names):
-        label = next((name for name in names if _key(name) in TRUTHS), None)
-    found = choose_roles(names, origin, {"task": task, "label": label})
+        hits = [name for name in names if _key(name) in TRUTHS]
+        if len(hits) > 1:
+            raise _doubtful_column_error("label", hits, origin, TRUTH_READER)
+        label = hits[0] if hits else None
+    found = choose_roles(names, origin, {"task": task, "label": label}, TRUTH_READER)
     return found[0], found[1]
 
 
 def check_time_column(names: list[str], origin: str, time: str, others: tuple[str, ...]) -> str:
     """Check the column of times that the user named: it is there once, and is none of the others."""
-    name = _check_named(time, names, origin, "time")
+    name = _check_named(time, names, origin, "time", "read_timed_labels")
     if name in others:
         raise InputError(f"{origin}: {quote(name)} cannot be the time, since it is the task, the worker or the label.")
     _refuse_repeated(names, origin, [name])
@@ -188,17 +192,22 @@ def refuse_names_not_text(given: Mapping[str, object]) -> None:
             raise InputError(f"{role} is {quote(name)}; give the name of a column as text, such as {role}={role!r}.")
 
 
-def choose_roles(names: list[str], origin: str, given: dict[str, str | None]) -> list[str]:
-    """Find the columns of some roles: those named by the user, then the default names, then synonyms."""
+def choose_roles(names: list[str], origin: str, given: dict[str, str | None], reader: str = "read_labels") -> list[str]:
+    """Find the columns of some roles: those named by the user, then the default names, then synonyms.
+
+    Messages say how the `reader`, and the command, are told of a column.
+    """
     refuse_names_not_text(given)
     taken = {name for name in given.values() if name is not None}
     found = {
-        role: _check_named(name, names, origin, role) if name is not None else _guess_column(role, names, origin, taken)
+        role: _guess_column(role, names, origin, taken, reader)
+        if name is None
+        else _check_named(name, names, origin, role, reader)
         for role, name in given.items()
     }
     absent = [role for role, name in found.items() if name is None]
     if absent:
-        raise InputError(_absent_message(absent, names, origin, list(given)))
+        raise InputError(_absent_message(absent, names, origin, list(given), reader))
     result = [str(name) for name in found.values()]
     if len(set(result)) < len(result):
         raise InputError(
@@ -232,34 +241,38 @@ def _key(name: str) -> str:
     return re.sub(r"[\s._:\-]+", "", str(name)).casefold()
 
 
-def _option(role: str) -> str:
-    reader = "read_timed_labels" if role == "time" else "read_labels"
-    return f"{role}= in {reader} (on the command line --{role}-column)"
+def _option(role: str, reader: str) -> str:
+    option = "truth-label" if reader == TRUTH_READER and role == "label" else role
+    return f"{role}= in {reader} (on the command line --{option}-column)"
 
 
-def _check_named(name: str, names: list[str], origin: str, role: str) -> str:
+def _check_named(name: str, names: list[str], origin: str, role: str, reader: str) -> str:
     if name in names:
         return name
     close = difflib.get_close_matches(str(name), names, n=1)
     hint = f" Did you mean {quote(close[0])}?" if close else ""
     raise InputError(
         f"{origin} has no column {quote(name)}; it has {listing(names)}.{hint} "
-        f"Give the name of an existing column as {_option(role)}."
+        f"Give the name of an existing column as {_option(role, reader)}."
     )
 
 
-def _guess_column(role: str, names: list[str], origin: str, taken: set[str]) -> str | None:
+def _guess_column(role: str, names: list[str], origin: str, taken: set[str], reader: str) -> str | None:
     hits = candidates(role, names, taken) or candidates(role, names)
     if len(hits) > 1:
-        raise InputError(
-            f"{origin} has more than one column that may be the {role}: {listing(hits)}. "
-            f"Say which with {_option(role)}."
-        )
+        raise _doubtful_column_error(role, hits, origin, reader)
     return hits[0] if hits else None
 
 
-def _absent_message(absent: list[str], names: list[str], origin: str, roles: list[str]) -> str:
-    options = ", ".join(_option(role) for role in absent)
+def _doubtful_column_error(role: str, hits: list[str], origin: str, reader: str) -> InputError:
+    return InputError(
+        f"{origin} has more than one column that may be the {role}: {listing(hits)}. "
+        f"Say which with {_option(role, reader)}."
+    )
+
+
+def _absent_message(absent: list[str], names: list[str], origin: str, roles: list[str], reader: str) -> str:
+    options = ", ".join(_option(role, reader) for role in absent)
     what = " and no ".join(f"{role} column" for role in absent)
     if not names:
         return f"{origin} has no columns. Labels need three: task, worker and label."
@@ -271,7 +284,7 @@ def _absent_message(absent: list[str], names: list[str], origin: str, roles: lis
     if len(names) == 1:
         return (
             f"{origin} has a single column, {quote(names[0])}. It needs {len(roles)}: {', '.join(roles)}, "
-            "separated by commas, semicolons, tabs or bars."
+            "separated by commas, semicolons, tabs or bars; of JSON give the list of records alone."
         )
     if all(re.fullmatch(r"\s*[-+]?[0-9.]+\s*", str(name)) for name in names):
         return (

@@ -71,7 +71,8 @@ class _Delimited:
 
     def batches(self, names: list[str]) -> Iterator[list[pa.Array]]:
         """Read several columns, some megabytes at a time."""
-        places = [self.header.index(name) for name in names]
+        first = {name: place for place, name in reversed(list(enumerate(self.header)))}
+        places = [first[name] for name in names]
         if not self.skips_headers:
             yield from self.read_columns(places)
             return

@@ -25,7 +25,8 @@ ANSWERS = "Labels need a header line and a row for each answer."
 PICKLE = "a pickle, which is never read: it may run anything. Write the table as Parquet or CSV"
 # The first bytes of formats that we know and do not read, and what to do about each.
 FOREIGN = {
-    b"PK\x03\x04": "a zip archive or an Excel workbook. Unpack it, or save the sheet as CSV",
+    b"PK\x03\x04": "a zip archive or an Excel workbook, cut short or no export that is known. Copy it again, unpack "
+    "it, or save the sheet as CSV",
     b"PK\x05\x06": "a zip archive with nothing in it. Export it again",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook. Save the sheet as CSV",
     b"FEA1": "a Feather file of version 1. Write it again as Parquet or Feather version 2",

@@ -145,8 +145,8 @@ def _parse_whole(blob: Blob) -> Columns | Mapping[Any, Any]:
         raise InputError(f"{blob.name}, line {error.lineno} is not JSON ({error.msg}). Give {SHAPES}.") from error
     except RecursionError as error:
         raise InputError(f"{blob.name} is nested too deeply. Give {SHAPES}.") from error
-    except InputError:
-        raise
+    except InputError as error:
+        raise InputError(f"{blob.name}: {error}") from error
     except ValueError as error:
         raise InputError(f"{blob.name}: {TOO_LONG}.") from error
     if isinstance(value, dict) and value:

@@ -157,6 +157,8 @@ def open_answers(source: Any, options: Options, *, times: bool = True) -> tuple[
                 export.warn_of_left_out()
             columns = _columns_of_export(export, options)
             return (columns if times else _drop_times(columns)), options
+    else:
+        formats.refuse_export_options(None, options.question, options.include_predictions, "columns were named")
     found = open_source(source)
     if not isinstance(found, Columns):
         return found, options
@@ -207,6 +209,10 @@ def _refuse_other_kinds(found: Columns, options: Options) -> None:
 def labels_from_opened(source: Any, found: Opened, options: Options) -> CrowdLabels:
     """Read labels from what `open_answers` made of the source."""
     classes, as_classes = options.classes, options.kind == "labels"
+    if options.outer is not None and not isinstance(found, Mapping):
+        raise InputError(
+            "outer (on the command line --outer) is for nested JSON, and these are no mappings. Leave it out."
+        )
     if isinstance(found, np.ndarray):
         return labels_from_matrix(found, classes=classes, as_classes=as_classes)
     if isinstance(found, Mapping):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 import warnings
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,13 +18,17 @@ from crowdwise.labels.unseen_in_columns import drop_unseen, has_unusual_letters,
 from crowdwise.labels.vocabulary import as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from crowdwise.labels.crowd_labels import CrowdLabels
 
 __all__ = ["name_notes", "twin_notes", "warn_of_missed_tasks", "warn_of_similar_names", "warn_of_twins"]
 
-NUMBER = r"^[-+]?[0-9][0-9.,]*$"
+NUMBER = r"^[-+]?\.?[0-9][0-9.,]*(e[-+]?[0-9]+)?$"
+BARE_FRACTION = r"^([-+]?)\.([0-9])"  # .5 is 0.5
+POWER_OF_TEN = r"^[-+]?[0-9]+(\.[0-9]*)?e[-+]?[0-9]{1,2}$"  # 1e3 is 1000
+FOREIGN_DIGIT = r"[^\P{Nd}0-9]"
+MINUS = "\u2212"  # as typesetters write it
 WHOLE = r"^[+]?(-?)0*([0-9]+?)(\.0*)?$"  # 1, 01, +1, 1. and 1.0 are one number
 FRACTION = r"^[+]?(-?)0*([0-9]+\.[0-9]*[1-9])0*$"  # and so are 0.5 and 0.50
 THOUSANDS = r"^[-+]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$"
@@ -130,7 +135,7 @@ def find_twins(names: pa.Array, *, booleans: bool = False) -> list[tuple[str, st
 def _keys(names: pa.Array) -> pa.Array:
     """Names with everything taken away that hardly anyone means as a difference."""
     if not pc.all(pc.string_is_ascii(names)).as_py():
-        names = pc.utf8_normalize(names, form="NFKC")
+        names = _plain_digits(pc.replace_substring(pc.utf8_normalize(names, form="NFKC"), MINUS, "-"))
     if _has_odd_blanks(names):
         names = drop_unseen(pc.replace_substring_regex(names, r"[\s\p{Z}]+", " "))
         names = pc.replace_substring_regex(names, r"[\x{fe0e}\x{fe0f}]", "")  # which emoji have, and may lose
@@ -141,10 +146,38 @@ def _keys(names: pa.Array) -> pa.Array:
         plain = pc.replace_substring(keys, ",", "")
         keys = pc.if_else(pc.match_substring_regex(keys, THOUSANDS), plain, keys)
         keys = pc.replace_substring_regex(keys, DECIMAL_COMMA, r"\1.\2")
+    letters = text_bytes(keys)  # looked at first: much faster than replacing
+    if b"." in letters:
+        keys = pc.replace_substring_regex(keys, BARE_FRACTION, r"\10.\2")
+    if b"e" in letters:
+        keys = _change_matching(keys, POWER_OF_TEN, _write_out)
     keys = pc.replace_substring_regex(keys, WHOLE, r"\1\2")
     if pc.any(pc.match_substring(keys, ".")).as_py():
         keys = pc.replace_substring_regex(keys, FRACTION, r"\1\2")
     return pc.if_else(pc.equal(keys, "-0"), "0", keys)
+
+
+def _plain_digits(names: pa.Array) -> pa.Array:
+    """Digits of other scripts (Arabic, Devanagari) as 0 to 9."""
+
+    def write_plain(name: str) -> str:
+        return "".join(str(unicodedata.decimal(letter)) if letter.isdecimal() else letter for letter in name)
+
+    return _change_matching(names, FOREIGN_DIGIT, write_plain)
+
+
+def _write_out(number: str) -> str:
+    """A number without a power of ten."""
+    return f"{Decimal(number):f}"
+
+
+def _change_matching(names: pa.Array, pattern: str, change: Callable[[str], str]) -> pa.Array:
+    """The names, those that match changed one by one: they are few."""
+    matches = pc.match_substring_regex(names, pattern)
+    if not pc.any(matches).as_py():
+        return names
+    changed = pa.array([change(name) for name in names.filter(matches).to_pylist()], names.type)
+    return pc.replace_with_mask(names, matches, changed)
 
 
 def _has_odd_blanks(names: pa.Array) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 
 from crowdwise.audit.finding_types import FINE
 from crowdwise.report.charts import ACCENT, COLOURS, HEIGHT, QUIET, WIDTH, confidence_chart
-from crowdwise.report.display_names import distinct_names
+from crowdwise.report.display_names import distinct_names, limit_width
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,7 +79,8 @@ def _choose_rows(consensus: pa.Table, name: str, number: str) -> tuple[str, list
 
 def _interval_chart(rows: list[dict[str, Any]], number: str) -> Chart:
     base = alt.Chart(alt.InlineData(rows))
-    y = alt.Y("name:N", sort=[row["name"] for row in rows], title=None, axis=alt.Axis(labelLimit=220))
+    names = [row["name"] for row in rows]
+    y = alt.Y("name:N", sort=names, title=None, axis=alt.Axis(labelLimit=limit_width(names, 220)))
     lines = base.mark_rule(color=QUIET, strokeWidth=2).encode(x=alt.X("low:Q", title=number), x2="high:Q", y=y)
     points = base.mark_point(filled=True, size=50, color=ACCENT, opacity=1).encode(
         x=alt.X("number:Q", scale=alt.Scale(zero=False)), y=y

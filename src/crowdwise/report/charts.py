@@ -16,7 +16,7 @@ from crowdwise.audit.consensus_scores import ConsensusScore, bin_gold_confidence
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 from crowdwise.report.audit_page.audit_view import choose_workers_to_draw, have_equal_label_counts
-from crowdwise.report.display_names import distinct_names
+from crowdwise.report.display_names import distinct_names, limit_width
 
 if sys.flags.optimize > 1:
     raise InputError("Charts need altair, which reads docstrings: run Python without -OO (PYTHONOPTIMIZE=2).")
@@ -60,6 +60,7 @@ EDGE = 1.0  # around the graph, in units of the distance of two workers
 UNJOINED = "agree no more than skill explains:"
 LETTERS = 60  # of names side by side below an axis; more are written aslant
 LONGEST_TICK = 24  # letters of a name beside an axis
+NAME_WIDTH = 110  # of a name in a chart
 
 Row = dict[str, Any]
 Chart: TypeAlias = "alt.Chart | alt.LayerChart | alt.FacetChart"
@@ -257,9 +258,12 @@ def confusion_chart(matrix: FloatArray, names: Sequence[str]) -> Chart:
     ]
     base = _make_chart(rows).encode(
         x=alt.X(
-            "label:N", title="what workers say", sort=_sort_by_field("column"), axis=_tick_axis(-40 if long else 0)
+            "label:N",
+            title="what workers say",
+            sort=_sort_by_field("column"),
+            axis=_tick_axis(names, -40 if long else 0),
         ),
-        y=alt.Y("truth:N", title="what is true", sort=_sort_by_field("row"), axis=_tick_axis(0)),
+        y=alt.Y("truth:N", title="what is true", sort=_sort_by_field("row"), axis=_tick_axis(names, 0)),
     )
     chance = alt.Tooltip("chance:Q", format=".1%")
     layers = [
@@ -322,7 +326,7 @@ def graph_chart(graph: AgreementGraph, names: Sequence[str]) -> Chart:
         _make_chart(rest).mark_text(**above, dx=-5, align="left").encode(x=across, y=up, text="text:N"),
     ]
     if len(names) <= MOST_NAMED:
-        below = _make_chart(points).mark_text(aria=False, dy=16, fontSize=11, limit=110)
+        below = _make_chart(points).mark_text(aria=False, dy=16, fontSize=11, limit=limit_width(names, NAME_WIDTH))
         layers.append(below.encode(x=across, y=up, text="worker:N"))
     height = min(WIDTH * float((high - low)[1] / (high - low)[0]), 80 + 25 * len(names))  # a few need little room
     return alt.layer(*layers).properties(
@@ -354,5 +358,6 @@ def _tick_name(name: str) -> str:
     return f"‘{name}’" if name == "__proto__" else name
 
 
-def _tick_axis(angle: int) -> alt.Axis:
-    return alt.Axis(labelAngle=angle, labelLimit=110, labelOverlap=False, ticks=False, domain=False)
+def _tick_axis(names: Sequence[str], angle: int) -> alt.Axis:
+    limit = limit_width(names, NAME_WIDTH)
+    return alt.Axis(labelAngle=angle, labelLimit=limit, labelOverlap=False, ticks=False, domain=False)

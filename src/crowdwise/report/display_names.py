@@ -10,8 +10,9 @@ from crowdwise.labels.unseen_characters import escape_letters
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["display_name", "distinct_names", "escape_unprintable"]
+__all__ = ["display_name", "distinct_names", "escape_unprintable", "limit_width"]
 
+LAST_SHORT = "\uffff"  # letters behind it take two units of UTF-16
 LONGEST = 120  # letters that are kept of a name; a page may hold ten thousand of them
 
 
@@ -48,3 +49,12 @@ def distinct_names(names: Sequence[Any], most: int = LONGEST) -> list[str]:
     texts = [display_name(name, most) for name in names]
     times = Counter(texts)
     return [text if times[text] == 1 else f"{text} ({place})" for place, text in enumerate(texts, start=1)]
+
+
+def limit_width(names: Sequence[str], most: int) -> int:
+    """The width at which Vega cuts these names; 0 (never) where it might cut a letter in two, and fail to draw it.
+
+    >>> limit_width(["ann", "bob"], 110), limit_width(["ann", "\U0001f600"], 110)
+    (110, 0)
+    """
+    return 0 if any(letter > LAST_SHORT for name in names for letter in name) else most

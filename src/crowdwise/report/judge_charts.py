@@ -17,7 +17,7 @@ from crowdwise.labels.atomic_output import replace_folder
 from crowdwise.metrics.calibration import wilson_interval
 from crowdwise.report.audit_page.charts import FILE_CONFIG, SHARPNESS
 from crowdwise.report.charts import ACCENT, HEIGHT, QUIET, WIDTH, calibration_chart
-from crowdwise.report.display_names import distinct_names
+from crowdwise.report.display_names import distinct_names, limit_width
 from crowdwise.report.vega_pictures import draw_png, draw_svg
 
 if TYPE_CHECKING:
@@ -126,7 +126,8 @@ def _intervals(rows: list[dict[str, Any]], title: str, line: float, *, percent: 
     rows = rows[:MOST_ROWS]
     axis = alt.Axis(format="%") if percent else alt.Axis()
     base = alt.Chart(alt.InlineData(rows))
-    y = alt.Y("name:N", sort=[row["name"] for row in rows], title=None, axis=alt.Axis(labelLimit=240))
+    names = [row["name"] for row in rows]
+    y = alt.Y("name:N", sort=names, title=None, axis=alt.Axis(labelLimit=limit_width(names, 240)))
     layers = [
         base.mark_rule(color=QUIET, strokeWidth=2).encode(x=alt.X("low:Q", title=title, axis=axis), x2="high:Q", y=y),
         base.mark_point(filled=True, size=50, color=ACCENT, opacity=1).encode(

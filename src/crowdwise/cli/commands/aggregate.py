@@ -345,20 +345,24 @@ def _print_league(console: Console, result: Result) -> None:
 
 
 def _next_steps(result: Result, place: Path | None) -> list[tuple[str, str]]:
-    options, base = result.options, ["crowdwise", "aggregate", *result.files.build_command_arguments()]
-    same = [*base, *options.build_command_arguments()]
+    options, files = result.options, result.files
+
+    def write_command(chosen: AggregateOptions, *more: str) -> str:
+        words = files.build_command_arguments(*chosen.build_command_arguments(), *more)
+        return quote_command("crowdwise", "aggregate", *words)
+
     steps = []
     if not result.model.converged_:
         longer = replace(options, max_iter=10 * int(result.model.n_iter_))
-        steps.append(("Let it converge:", quote_command(*base, *longer.build_command_arguments())))
+        steps.append(("Let it converge:", write_command(longer)))
     if place is None:
-        steps.append(("Keep the result:", quote_command(*same, "--out", "results")))
+        steps.append(("Keep the result:", write_command(options, "--out", "results")))
     else:
         steps.append(("Use the model in Python:", f"import crowdwise; crowdwise.load({str(place / 'model')!r})"))
     if not result.scores:
-        steps.append(("Score it, if you know the truth of some tasks:", quote_command(*same, "--truth", "truth.csv")))
+        steps.append(("Score it, if you know the truth of some tasks:", write_command(options, "--truth", "truth.csv")))
     known = build_option_arguments({"truth": options.truth})
     steps.append(
-        ("Compare the methods:", quote_command("crowdwise", "compare", *result.files.build_command_arguments(), *known))
+        ("Compare the methods:", quote_command("crowdwise", "compare", *files.build_command_arguments(*known)))
     )
     return [(reason, escape_unprintable(command)) for reason, command in steps]

@@ -244,7 +244,7 @@ class AuditPage:
         return [console_tables.format_item_line(text, ITEM_WIDTH) for text in texts if text]
 
     def _next_steps(self) -> list[tuple[str, str]]:
-        words = [*self.files.build_command_arguments(), *self.options.build_command_arguments()]
+        words = self.files.build_command_arguments(*self.options.build_command_arguments())
         next_steps = [("workers, tasks and classes, on a page", quote_command("crowdwise", "report", *words))]
         if any(finding.about in ("worker", "workers") for finding in self.found.findings):
             pruning = quote_command("crowdwise", "audit", *words, "--prune-to", "pruned.csv")

@@ -147,14 +147,14 @@ def _next_steps(comparison: Comparison, files: LabelFiles) -> list[tuple[str, st
     """The method to use, as far as the comparison tells, and how to learn more."""
     method = comparison.recommendation
     words = quote_command(
-        "crowdwise", "aggregate", *files.build_command_arguments(), "--method", method, "--out", "results"
+        "crowdwise", "aggregate", *files.build_command_arguments("--method", method, "--out", "results")
     )
     use = escape_unprintable(words)
     if method == comparison.best_by_truth:
         return [("Use the method that is right most often:", use)]
     if comparison.best_by_truth is not None:
         return [("Use the default, as the truth singles out no method:", use)]
-    scored = quote_command("crowdwise", "compare", *files.build_command_arguments(), "--truth", "truth.csv")
+    scored = quote_command("crowdwise", "compare", *files.build_command_arguments("--truth", "truth.csv"))
     again = ("Score the methods with true answers to some tasks, a hundred or more:", escape_unprintable(scored))
     if method == comparison.best and method != "auto":
         return [("Use the method that predicts labels best:", use), again]

@@ -145,7 +145,7 @@ def _write_files(
 
         write_judge_charts(found, charts)
     if out == "-":
-        print(page)
+        output_files.print_text(page)
     elif out is not None:
         output_files.write_text(page, Path(out))
     if next_to is not None and found.next_tasks is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from crowdwise.cli import console_tables, output_files
 from crowdwise.cli.label_files import LabelFiles, read_files, split_names
 from crowdwise.cli.options import ColumnOptions, Json, Labels, make_option
@@ -20,6 +22,7 @@ __all__ = ["next"]
 
 EPILOG = "Example:\n\n  crowdwise next labels.csv --budget 200 --cap 7 --out questions.csv"
 SHOWN = 20
+GOLD_SHARE = 0.05
 
 
 def next(  # noqa: A001 - commands are called as their files
@@ -44,7 +47,9 @@ def next(  # noqa: A001 - commands are called as their files
     gold: Annotated[
         str | None, make_option("Known answers (task, label), some of which are asked too.", "FILE")
     ] = None,
-    gold_share: Annotated[float, make_option("Share of questions that are gold, with --gold.")] = 0.05,
+    gold_share: Annotated[
+        float | None, make_option("Share of questions that are gold, with --gold; 0.05, if left out.")
+    ] = None,
     out: Annotated[str | None, make_option("Write the questions here as CSV; - for standard output.", "FILE")] = None,
     seed: Annotated[int, make_option("Same seed, same questions.", least=0)] = 0,
     json: Json = False,
@@ -55,6 +60,8 @@ def next(  # noqa: A001 - commands are called as their files
     from crowdwise.cli.side_costs import read_cost_table
     from crowdwise.fitting.parameter_checks import MOST, check_number
 
+    if out == "-" and json:
+        raise typer.BadParameter("--out - and --json both want standard output; choose one")
     refuse_two_inputs([*labels, gold, costs], "LABELS, --gold and --costs")
     check_number("--budget", budget, low=0, above=True)
     if out is not None and out != "-":
@@ -73,7 +80,7 @@ def next(  # noqa: A001 - commands are called as their files
         workers=None if workers is None else split_names(workers, "--workers"),
         capacity=capacity,
         cap=cap,
-        gold_share=gold_share if gold is not None else 0.0,
+        gold_share=0.0 if gold is None else GOLD_SHARE if gold_share is None else gold_share,
         budget=budget,
         random_state=seed,
     )

@@ -50,6 +50,8 @@ def report(
         output_files.check_folder(charts, "--charts")
         if Path(out).resolve() == Path(charts).resolve():
             raise typer.BadParameter("--out and --charts have the same name; one is a file, the other a folder")
+        if Path(out).resolve().parent == Path(charts).resolve() and Path(out).suffix in (".svg", ".png"):
+            raise typer.BadParameter("--out is called as a chart in the folder of --charts; name the page *.html")
     check_installed()
     with use_engine(options.engine):
         files = LabelFiles(labels, columns)
@@ -71,7 +73,7 @@ def _report_answers(
         raise InputError(f"The page of {read.kind.name} takes no {option}. Leave it out.")
     page, n_findings = make_page_of_kind(read, options, title)
     if out == "-":
-        print(page)
+        output_files.print_text(page)
         return
     output_files.write_text(page, Path(out))
     _say_where(out, n_findings)
@@ -102,7 +104,7 @@ def write_page(found: Audit, out: str, charts: str | None = None, **more: Any) -
             draft.write_text(page, encoding="utf-8")
         names = [] if charts is None else write_charts(found, charts)
     if out == "-":
-        print(page)
+        output_files.print_text(page)
         return
     _say_where(out, len(found.findings))
     if names:

@@ -48,6 +48,8 @@ def simulate(
     show: Annotated[bool, typer.Option("--list", help="List the crowds.")] = False,
 ) -> None:
     """Make the labels of a crowd whose truth is known, as CSV."""
+    if crowd is None and (out != "-" or truth_out is not None):
+        raise typer.BadParameter("which crowd is to be written? Name one; crowdwise simulate lists them")
     if crowd is None or show:
         _print_crowds()
         return
