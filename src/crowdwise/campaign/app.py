@@ -115,5 +115,6 @@ def _add_error_pages(app: FastAPI, service: Service) -> None:
     async def say_unavailable(request: Request, error: Exception) -> Response:
         if isinstance(error, SQLAlchemyError):
             log.warning("the database cannot be read", extra={"error": type(error).__name__})
-        detail = "Nothing was stored: the database does not answer. Please try again in a moment."
+        what = "The answer was not stored: the" if isinstance(error, StoreUnavailableError) else "The"
+        detail = f"{what} database does not answer. Please try again in a moment."
         return reply(request, 503, detail, {"Retry-After": "2"})
