@@ -102,6 +102,10 @@ def test_the_engine_is_used_and_forgotten(
         (("--outer", "workers"), "--outer) is for nested JSON"),
         (("--include-predictions",), "include_predictions: for exports"),
         (("--task-column", "task", "--question", "q"), "question: for exports"),
+        (("--engine", "stream", "--question", "q"), "--question takes labels in memory"),
+        (("--engine", "stream", "--outer", "tasks"), "--outer takes labels in memory"),
+        (("--engine", "stream", "--kind", "values"), "--kind values takes answers in memory"),
+        (("--engine", "stream", "--max-iter", "5"), "majority-vote takes no --max-iter"),
     ],
 )
 def test_no_option_is_left_aside_in_silence(
@@ -119,3 +123,11 @@ def test_next_steps_name_the_column_of_a_truth_only_beside_one(
     commands = [line for line in ran.out.splitlines() if line.strip().startswith("crowdwise")]
     assert commands
     assert all(("--truth " in line) == ("--truth-label-column" in line) for line in commands)
+
+
+def test_a_reduced_audit_takes_no_option_of_the_tests(cw: Callable[..., Any], labels: Path) -> None:
+    for options in (("--level", "0.01"), ("--trusted", "a"), ("--details",)):
+        ran = cw("audit", labels, "--engine", "stream", *options)
+        assert (ran.code, "takes --gold alone" in ran.err) == (2, True)
+    ran = cw("aggregate", "-", "--engine", "stream")
+    assert (ran.code, "Standard input (-) takes labels in memory" in ran.err) == (2, True)

@@ -71,6 +71,8 @@ def read_answers(kind: Kind, source: Any, files: LabelFiles) -> tuple[Answers, l
     columns = files.columns
     if getattr(columns, "time_column", None) is not None:  # drift is looked for in labels alone
         raise InputError(f"{kind.name} take no --time-column. Leave it out.")
+    if columns.outer is not None:
+        raise InputError(f"{kind.name} are no nested JSON of labels: leave --outer out.")
     named = {"task": columns.task_column, "worker": columns.worker_column, kind.roles[-1]: columns.label_column}
     given = {role: name for role, name in named.items() if name is not None}
     strange = [role for role in given if role not in kind.roles]

@@ -28,7 +28,7 @@ LABELS_ONLY = ("task_attributes", "worker_attributes", "trusted", "items")
 MOST = 8  # findings that are told
 
 
-def audit_kind(read: KindAnswers, options: AuditOptions) -> AnswerAudit:
+def audit_kind(read: KindAnswers, files: LabelFiles, options: AuditOptions) -> AnswerAudit:
     """Audit answers as the options say."""
     from crowdwise.audit.answer_audit import audit_answers
 
@@ -38,38 +38,40 @@ def audit_kind(read: KindAnswers, options: AuditOptions) -> AnswerAudit:
     if not 0 < options.level < 1:
         raise InputError("--level must lie between 0 and 1, both excluded.")
     method = None if options.method == "auto" else options.method
-    return audit_answers(read.answers, method=method, gold=options.gold, level=options.level)
+    gold = files.open_side_table(options.gold)
+    return audit_answers(read.answers, method=method, gold=gold, level=options.level)
 
 
 def print_audit_of_kind(
     read: KindAnswers, files: LabelFiles, options: AuditOptions, *, prune_to: str | None, details: bool, json: bool
 ) -> None:
     """Audit, write the answers without those named where asked for, and show what was found."""
-    found = audit_kind(read, options)
+    found = audit_kind(read, files, options)
     left_out: list[Any] = []
     if prune_to is not None:
         kept, left_out = found.prune()
         output_files.output_csv(kept.to_table(), prune_to)
     if json:
         print_notes_to_stderr(read.notes)
-        output_files.print_json(_to_json_dict(found, options))
+        output_files.print_json(_to_json_dict(found, files.open_side_table(options.truth)))
     elif prune_to != "-":
         _print_page(found, read, files, details=details, prune_to=prune_to, left_out=left_out)
 
 
-def make_page_of_kind(read: KindAnswers, options: AuditOptions, title: str | None) -> tuple[str, int]:
+def make_page_of_kind(
+    read: KindAnswers, files: LabelFiles, options: AuditOptions, title: str | None
+) -> tuple[str, int]:
     """The page, and the number of findings on it."""
     from crowdwise.report.answers_page import make_answers_page
 
-    found = audit_kind(read, options)
-    scores = None if options.truth is None else read.kind.score(found.model, options.truth)
+    found = audit_kind(read, files, options)
+    scores = None if options.truth is None else read.kind.score(found.model, files.open_side_table(options.truth))
     return make_answers_page(found, title=title, scores=scores, notes=read.notes), len(found.findings)
 
 
-def _to_json_dict(found: AnswerAudit, options: AuditOptions) -> dict[str, Any]:
+def _to_json_dict(found: AnswerAudit, truth: Any) -> dict[str, Any]:
     from crowdwise.kinds.kind_registry import kind
 
-    truth = options.truth
     return {
         "kind": found.answers.kind,
         "method": found.model.slug,

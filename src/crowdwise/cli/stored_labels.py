@@ -29,6 +29,7 @@ DEFAULT_METHOD = "dawid-skene"  # auto compares many methods, which takes labels
 UNSURE = 0.6  # confidence below which a task counts as unsure
 PAIRS = 5  # of classes that are told
 READ = ("task", "worker", "label", "classes", "on_duplicate", "kind")  # options of reading
+IN_MEMORY = ("outer", "question", "format", "include_predictions", "worker", "time_column")  # other ones
 panel = "Labels beyond memory (--engine stream, --engine dask)"
 
 
@@ -54,6 +55,7 @@ def open_stored(files: LabelFiles, engine: str, store: StoreOptions, out: str | 
     from crowdwise.engines import Dask, Stream
     from crowdwise.engines.engines_on_disk import claim_scratch, remove_scratch
 
+    _refuse_reading_in_memory(files)
     _refuse_other_kinds(files)
     own = out is not None and store.scratch is None
     scratch = f"{out.rstrip('/')}.scratch" if out is not None and own else store.scratch
@@ -87,6 +89,18 @@ def _refuse_other_kinds(files: LabelFiles) -> None:
         )
 
 
+def _refuse_reading_in_memory(files: LabelFiles) -> None:
+    """Refuse what takes labels in memory: standard input, exports of tools, other kinds of answers, times."""
+    columns = files.columns
+    for name in IN_MEMORY:
+        if getattr(columns, name, None):
+            raise InputError(f"--{name.replace('_', '-')} takes labels in memory. Leave out it, or --engine.")
+    if columns.kind is not None and columns.kind.value != "labels":
+        raise InputError(f"--kind {columns.kind.value} takes answers in memory. Leave out --engine.")
+    if "-" in files.files:
+        raise InputError("Standard input (-) takes labels in memory. Write it to a file, or leave out --engine.")
+
+
 def _connect(address: str) -> Any:
     try:
         from distributed import Client
@@ -104,7 +118,7 @@ def aggregate_stored(files: LabelFiles, options: Any, store: StoreOptions, *, pl
         if getattr(options, name) is not None:
             raise InputError(f"--{name.replace('_', '-')} takes labels in memory. Leave out it, or --engine.")
     with open_stored(files, options.engine, store, None if place is None else str(place)) as (runner, labels):
-        model, seconds, notes = _fit(labels, options, runner)
+        model, seconds, notes = _fit(labels, options, runner, files)
         if place is not None:
             place.mkdir(parents=True, exist_ok=True)
             name = "consensus" if options.engine == "dask" else "consensus.parquet"
@@ -126,7 +140,7 @@ def audit_stored(files: LabelFiles, options: Any, store: StoreOptions, *, json: 
     from crowdwise.audit.audit_tests import audit_tests
 
     with open_stored(files, options.engine, store, None) as (runner, labels):
-        model, seconds, notes = _fit(labels, options, runner)
+        model, seconds, notes = _fit(labels, options, runner, files)
         left_out = [test.title if hasattr(test, "title") else test.kind for test in audit_tests()]
         notes.append(
             "A reduced audit: labels on the disk are not tested for workers who copy, guess or drift, nor for bias. "
@@ -158,7 +172,7 @@ def describe_stored(files: LabelFiles, engine: str, store: StoreOptions) -> Any:
         return labels.describe()
 
 
-def _fit(labels: CrowdLabels, options: Any, runner: Any) -> tuple[Any, float, list[str]]:
+def _fit(labels: CrowdLabels, options: Any, runner: Any, files: LabelFiles) -> tuple[Any, float, list[str]]:
     from crowdwise.fitting.em import StillImproving
     from crowdwise.registry import method
 
@@ -168,12 +182,16 @@ def _fit(labels: CrowdLabels, options: Any, runner: Any) -> tuple[Any, float, li
         slug = DEFAULT_METHOD
         notes.append(f"By {slug}: auto compares methods, which takes labels in memory. Name another with --method.")
     model = method(slug).load()(engine=runner)
-    if getattr(options, "max_iter", None) is not None:
-        model.set_params(max_iter=options.max_iter)
+    for option, name in (("seed", "random_state"), ("max_iter", "max_iter")):
+        value = getattr(options, option, None)
+        if value and name not in model.get_params():  # a seed of 0 is the default of every method
+            raise InputError(f"{slug} takes no --{option.replace('_', '-')}. Leave it out.")
+        if value:
+            model.set_params(**{name: value})
     started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StillImproving)  # said as a note
-        model.fit(labels, **({} if options.gold is None else {"gold": options.gold}))
+        model.fit(labels, **({} if options.gold is None else {"gold": files.open_side_table(options.gold)}))
     return model, time.perf_counter() - started, [*notes, *fitted_model_output.note_unfinished_fit(model)]
 
 

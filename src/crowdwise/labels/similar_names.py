@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 import warnings
 from decimal import Decimal
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["name_notes", "twin_notes", "warn_of_missed_tasks", "warn_of_similar_names", "warn_of_twins"]
 
-NUMBER = r"^[-+]?\.?[0-9][0-9.,]*(e[-+]?[0-9]+)?$"
+NUMBER = r"^[-+]?\.?[0-9][0-9.,]*$"
 BARE_FRACTION = r"^([-+]?)\.([0-9])"  # .5 is 0.5
-POWER_OF_TEN = r"^[-+]?[0-9]+(\.[0-9]*)?e[-+]?[0-9]{1,2}$"  # 1e3 is 1000
+POWER_OF_TEN = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]{1,2}\s*$"  # 1e3 is 1000
+GROUPED = r"^[-+]?[0-9]{1,3}([ '’_\x{a0}\x{202f}][0-9]{3})+$"  # and so are 1 000, 1'000 and 1_000
 FOREIGN_DIGIT = r"[^\P{Nd}0-9]"
 MINUS = "\u2212"  # as typesetters write it
 WHOLE = r"^[+]?(-?)0*([0-9]+?)(\.0*)?$"  # 1, 01, +1, 1. and 1.0 are one number
@@ -62,7 +64,7 @@ def warn_of_similar_names(columns: dict[str, pa.Array]) -> None:
 def name_notes(columns: dict[str, pa.Array]) -> Iterator[str]:
     """Sentences about names of each sort that hardly differ, or look like no names."""
     for what, names in columns.items():
-        pairs = find_twins(names, booleans=what == "Classes")
+        pairs = find_twins(names, classes=what == "Classes")
         if pairs:
             shown = "; ".join(_show_difference(*pair) for pair in pairs[:SHOWN])
             more = f" and {len(pairs) - SHOWN:,} more" if len(pairs) > SHOWN else ""
@@ -99,23 +101,23 @@ def warn_of_missed_tasks(missed: pa.Array, tasks: pa.Array) -> None:
         )
 
 
-def find_twins(names: pa.Array, *, booleans: bool = False) -> list[tuple[str, str]]:
+def find_twins(names: pa.Array, *, classes: bool = False) -> list[tuple[str, str]]:
     r"""Pairs of names that are the same once normalised (NFKC, lower case, blanks and unseen characters, 1.0 as 1).
 
     Parameters
     ----------
     names
         Distinct names.
-    booleans
-        Whether true is 1 and false is 0, as in classes.
+    classes
+        Whether true is 1, false is 0 and 1e3 is 1000: names of tasks may be hexadecimal, and none of these.
 
     >>> find_twins(pa.array(["1", "ann", "Ann ", "bob", "1.0"]))
     [('1', '1.0'), ('ann', 'Ann ')]
     """
     if not pa.types.is_string(names.type):
         return []
-    keys = _keys(names)
-    if booleans:
+    keys = _keys(_plain_numbers(names) if classes else names)
+    if classes:
         keys = pc.replace_substring_regex(pc.replace_substring_regex(keys, "^true$", "1"), "^false$", "0")
     if not _has_repeated_key(keys, names):
         return []
@@ -146,11 +148,8 @@ def _keys(names: pa.Array) -> pa.Array:
         plain = pc.replace_substring(keys, ",", "")
         keys = pc.if_else(pc.match_substring_regex(keys, THOUSANDS), plain, keys)
         keys = pc.replace_substring_regex(keys, DECIMAL_COMMA, r"\1.\2")
-    letters = text_bytes(keys)  # looked at first: much faster than replacing
-    if b"." in letters:
+    if b"." in text_bytes(keys):  # looked at first: much faster than replacing
         keys = pc.replace_substring_regex(keys, BARE_FRACTION, r"\10.\2")
-    if b"e" in letters:
-        keys = _change_matching(keys, POWER_OF_TEN, _write_out)
     keys = pc.replace_substring_regex(keys, WHOLE, r"\1\2")
     if pc.any(pc.match_substring(keys, ".")).as_py():
         keys = pc.replace_substring_regex(keys, FRACTION, r"\1\2")
@@ -166,9 +165,10 @@ def _plain_digits(names: pa.Array) -> pa.Array:
     return _change_matching(names, FOREIGN_DIGIT, write_plain)
 
 
-def _write_out(number: str) -> str:
-    """A number without a power of ten."""
-    return f"{Decimal(number):f}"
+def _plain_numbers(names: pa.Array) -> pa.Array:
+    """Numbers without a power of ten and without marks between thousands."""
+    names = _change_matching(names, POWER_OF_TEN, lambda name: f"{Decimal(name.strip()):f}")
+    return _change_matching(names, GROUPED, lambda name: "".join(re.findall(r"[-+0-9]", name)))
 
 
 def _change_matching(names: pa.Array, pattern: str, change: Callable[[str], str]) -> pa.Array:

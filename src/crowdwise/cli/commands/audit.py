@@ -66,7 +66,9 @@ def audit(
             raise InputError("--json and --prune-to - would both go to standard output. Write the labels to a file.")
     files = LabelFiles(labels, columns)
     if options.engine in STORING_ENGINES:
-        if prune_to is not None or any(each is not None for each in options.files if each != options.gold):
+        files_in_memory = [each for each in options.files if each is not None and each != options.gold]
+        tested = options.trusted is not None or options.level != AuditOptions.level or details
+        if prune_to is not None or files_in_memory or tested:
             raise InputError("Of labels on the disk there is a reduced audit, which takes --gold alone.")
         audit_stored(files, options, store, json=json)
         return

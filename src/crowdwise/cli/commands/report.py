@@ -57,7 +57,7 @@ def report(
         files = LabelFiles(labels, columns)
         timed = read_labels_or_answers(files, read_timed_files)
         if isinstance(timed, KindAnswers):
-            _report_answers(timed, options, out, charts=charts, compare=compare, title=title)
+            _report_answers(timed, files, options, out, charts=charts, compare=compare, title=title)
             return
         found, items = run_audit(files, timed, options)
         league = compare_methods(timed.labels, truth=found.truth, random_state=options.seed) if compare else None
@@ -65,13 +65,20 @@ def report(
 
 
 def _report_answers(
-    read: KindAnswers, options: AuditOptions, out: str, *, charts: str | None, compare: bool, title: str | None
+    read: KindAnswers,
+    files: LabelFiles,
+    options: AuditOptions,
+    out: str,
+    *,
+    charts: str | None,
+    compare: bool,
+    title: str | None,
 ) -> None:
     """The page of answers that are no classes."""
     if charts is not None or compare:
         option = "--charts" if charts is not None else "--compare"
         raise InputError(f"The page of {read.kind.name} takes no {option}. Leave it out.")
-    page, n_findings = make_page_of_kind(read, options, title)
+    page, n_findings = make_page_of_kind(read, files, options, title)
     if out == "-":
         output_files.print_text(page)
         return
