@@ -15,7 +15,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.errors import InputError, UnknownNameError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -237,4 +237,4 @@ def _find_entry(slug: object, entries: Mapping[str, E], what: str, hint: str = "
         return entries[slug]
     close = difflib.get_close_matches(str(slug), entries, n=1)
     nearest = f" Did you mean {close[0]!r}?" if close else ""
-    raise InputError(f"There is no {what} {quote(slug)}.{nearest} There are: {', '.join(entries)}.{hint}")
+    raise UnknownNameError(f"There is no {what} {quote(slug)}.{nearest} There are: {', '.join(entries)}.{hint}")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.errors import InputError, UnknownNameError, quote
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 __all__ = ["load"]
@@ -48,7 +50,9 @@ def _restore_kind(folder: str | Path, header: dict[str, Any]) -> Any:
     from crowdwise.kinds.kind_registry import kind
     from crowdwise.kinds.saving import restore_kind_model
 
-    model: Any = kind(header.get("kind_of_answers", "")).method(header["slug"]).load()()
+    with _refuse_unknown_method(folder, header):
+        found = kind(header.get("kind_of_answers", "")).method(str(header["slug"]))
+    model: Any = found.load()()
     restore_kind_model(model, folder, header)
     return model
 
@@ -62,10 +66,17 @@ def _restore(folder: str | Path, header: dict[str, Any], network: Any) -> Any:
             raise InputError("network= is for models that learn a classifier; this one is of labels alone.")
         if header.get("room") == "kinds":
             return _restore_kind(folder, header)
-        model: Any = method(header["slug"]).load()()
+        if header.get("room") == "online":
+            raise InputError(
+                f"{quote(str(folder))} holds a model of a stream of labels. Read it with "
+                "crowdwise.acquire.OnlineModel.load."
+            )
+        with _refuse_unknown_method(folder, header):
+            found = method(header["slug"])
+        model: Any = found.load()()
         restore_model(model, folder, header)
         return model
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _refuse_unknown_method(folder, header):
         warnings.simplefilter("ignore", DeprecationWarning)  # a model keeps the name that its learner had
         entry = learner(header["slug"])  # says how to install torch, where it is not
     from crowdwise.learn.answer_saving import restore_answer_learner
@@ -75,3 +86,15 @@ def _restore(folder: str | Path, header: dict[str, Any], network: Any) -> Any:
     restore = restore_learner if entry.kind == "labels" else restore_answer_learner
     with use_default_torch_settings():
         return restore(entry.load(), folder, header, network)
+
+
+@contextmanager
+def _refuse_unknown_method(folder: str | Path, header: dict[str, Any]) -> Iterator[None]:
+    """Say whose method it is that this version does not know."""
+    try:
+        yield
+    except UnknownNameError as error:
+        raise InputError(
+            f"The saved model in {quote(str(folder))} is of {quote(header['slug'])}, which is no method of this "
+            "version. Install the version of crowdwise that wrote it, or fit again."
+        ) from error

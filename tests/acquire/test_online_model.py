@@ -129,9 +129,20 @@ def test_saved_and_loaded_it_goes_on_as_before(tmp_path, mode):
     assert np.array_equal(model.posteriors, other.posteriors)
     assert np.array_equal(model.confusions, other.confusions)
     assert model.settings == other.settings
+    with pytest.raises(InputError, match=r"Read it with crowdwise\.acquire\.OnlineModel\.load"):
+        cw.load(tmp_path / "model")
+    arrays = dict(np.load(tmp_path / "model" / "arrays.npz"))
+    np.savez(tmp_path / "model" / "arrays.npz", **arrays | {"posterior": arrays["posterior"] / 2})
+    with pytest.raises(InputError, match="does not sum to 1"):
+        OnlineModel.load(tmp_path / "model")
     (tmp_path / "model" / "arrays.npz").write_bytes(b"nothing")
     with pytest.raises(InputError, match="damaged"):
         OnlineModel.load(tmp_path / "model")
+
+
+def test_revisits_are_bounded():
+    with pytest.raises(InputError, match=r"revisits is 1000000000; .* at most 1000"):
+        OnlineModel(["x", "y"], revisits=10**9)
 
 
 def test_merged_parts_know_what_the_whole_knows():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +16,6 @@ import crowdwise as cw
 from crowdwise.fitting import part_digests, saving
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from crowdwise.labels import CrowdLabels
 
 
@@ -78,6 +79,21 @@ def test_a_model_that_is_replaced_while_it_is_read_is_read_again(
     monkeypatch.setattr(part_digests, "MOST_READS", 2)
     times[0] = -9
     with pytest.raises(cw.InputError, match="was replaced each of 2 times that it was read"):
+        cw.load(saved)
+
+
+def test_a_header_that_cannot_be_opened_is_not_taken_for_a_replaced_one(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header, open_file = saved / "model.json", os.open
+
+    def refuse(path: Any, *given: Any, **named: Any) -> int:
+        if Path(path) == header:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return open_file(path, *given, **named)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(cw.InputError, match=r"cannot be read as a saved model: Permission denied\. Save or copy"):
         cw.load(saved)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,18 +54,28 @@ def test_labels_that_are_refused_leave_nothing(tmp_path: Path) -> None:
 def test_a_folder_that_no_disk_can_have(table: Path) -> None:
     with pytest.raises(InputError, match="Cannot make the scratch folder"):
         Stream(scratch="a\0b").read(table)
+    for folder in ("", 5, b"x"):
+        with pytest.raises(InputError, match="give its path, as text"):
+            Stream(scratch=folder).read(table)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["answers.npy", "classes.ends", "labels_per_task.i4", "tasks.data", "workers.ends"])
+@pytest.mark.parametrize(
+    "name",
+    ["answers.npy", "classes.ends", "labels_per_task.i4", "tasks.data", "workers.ends", "workers.data", "store.json"],
+)
 def test_files_that_were_cut_or_changed(table: Path, tmp_path: Path, name: str) -> None:
     Stream(scratch=tmp_path / "s").read(table)
     file = tmp_path / "s" / name
     content = file.read_bytes()
-    changed = content[:-1] + bytes([content[-1] ^ 255])
+    changed = content[:-1] + bytes([content[-1] ^ 1])  # of a name, another letter
     for other in (content[: len(content) // 2], b"", changed):
         file.write_bytes(other)
         with pytest.raises(InputError, match=r"Delete"):
             cw.MajorityVote().fit(Stream(scratch=tmp_path / "s").read(table)).consensus()
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(InputError, match=r"Delete"):
+        cw.MajorityVote().fit(Stream(scratch=tmp_path / "s").read(table)).consensus()
 
 
 def test_a_model_of_labels_on_the_disk_is_saved(table: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib._bootstrap
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
 import pytest
 
 from crowdwise.labels import CrowdLabels, fork_safety
@@ -110,6 +112,34 @@ def test_fork_while_another_thread_holds_a_lock_of_a_module(monkeypatch: pytest.
     monkeypatch.setattr(fork_safety, "lock_of_a_test", threading.RLock(), raising=False)
     hold(fork_safety.lock_of_a_test, 0.2)  # type: ignore[attr-defined]
     assert exit_code_of_child(lambda: fork_safety.lock_of_a_test.__enter__()) == 0  # type: ignore[attr-defined]  # noqa: PLW0108
+
+
+def test_fork_while_another_thread_imports_a_module_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    lock = importlib._bootstrap._get_module_lock("colorsys")  # type: ignore[attr-defined]
+    taken, done = threading.Event(), threading.Event()
+
+    def import_slowly() -> None:
+        with importlib._bootstrap._ModuleLockManager("colorsys"):  # type: ignore[attr-defined]
+            taken.set()
+            time.sleep(0.1)
+            done.set()
+
+    threading.Thread(target=import_slowly).start()
+    taken.wait()
+    assert exit_code_of_child(lambda: __import__("colorsys")) == 0
+    assert done.is_set()
+    assert lock.owner is None
+
+
+def test_fork_lets_arrow_set_itself_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may be in Arrow's first function, and its locks cannot be seen: a call waits for them."""
+    calls = []
+    cast = pc.cast
+    monkeypatch.setattr(pc, "cast", lambda *given: calls.append(given) or cast(*given))
+    hold(threading.Lock(), 0.1)  # another thread
+    assert exit_code_of_child(lambda: None) == 0
+    assert calls
 
 
 def test_import_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,6 +113,58 @@ def test_no_place_for_compiled_code(module: Path, monkeypatch: pytest.MonkeyPatc
         assert load(module).double(21) == 42
 
 
+def can_be_locked(path: str) -> bool:
+    """Whether no process holds the lock of a file."""
+    fcntl = pytest.importorskip("fcntl")
+    with open(path, "rb") as file:  # noqa: PTH123
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def test_turn_ends_where_compiling_fails(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    double = load(module).double
+    turn = double._cache._turn
+    with pytest.raises(Exception, match="Cannot determine Numba type"):
+        double({})
+    assert turn.file is None
+    assert can_be_locked(turn.path)
+
+    def stop(*_: object) -> None:
+        assert not can_be_locked(turn.path)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(double._compiler, "compile", stop)
+    with pytest.raises(KeyboardInterrupt):
+        double(2.5)
+    assert can_be_locked(turn.path)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_turn_is_not_that_of_a_child(module: Path) -> None:
+    """A child that lives on must not keep the lock; nor may it end its parent's turn."""
+    turn = load(module).double._cache._turn
+    assert turn.wait()
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(writer)
+        forgotten = turn.file is None
+        turn.end()
+        os.read(reader, 1)  # until the parent closes its end
+        os._exit(0 if forgotten else 1)
+    os.close(reader)
+    assert not can_be_locked(turn.path)
+    turn.end()
+    free = can_be_locked(turn.path)
+    os.close(writer)
+    assert os.waitpid(child, 0)[1] == 0
+    assert free
+
+
 FIT = """
 import numpy as np, crowdwise as cw
 made = cw.simulate.simulate("dawid-skene", n_tasks=20_000, n_workers=20, n_classes=3, labels_per_task=5, random_state=0)

@@ -8,6 +8,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse
 import torch
@@ -83,11 +85,12 @@ def broken(network: nn.Module) -> nn.Module:
         (Given(lambda net, x: net.linear(x) if not net.training else (net.linear(x), x)), "in training, gives tuple"),
         (Given(lambda net, x: {}["logits"]), "cannot take features"),
         (Given(lambda net, x: net.linear(x).long()), "no logits"),
+        (Given(lambda net, x: net.linear(x).half()), "gives torch.float16; .* logits.float()"),
         (broken(nn.Linear(WIDTH, CLASSES)), "not finite, before"),
         (Given(lambda net, x: net.linear(x), lock=threading.Lock()), "cannot be copied"),
         (nn.Linear(WIDTH, CLASSES, device="meta"), "cannot be copied"),
     ],
-    ids=["tuple in training", "KeyError", "whole numbers", "NaN", "lock", "meta"],
+    ids=["tuple in training", "KeyError", "whole numbers", "half", "NaN", "lock", "meta"],
 )
 def test_networks_that_cannot_be_trained(network: nn.Module, message: str) -> None:
     with pytest.raises(InputError, match=message):
@@ -177,12 +180,28 @@ def test_fits_in_two_threads_are_what_they_are_alone() -> None:
         torch.zeros(2, 3, dtype=torch.complex64),
         scipy.sparse.csr_matrix(np.array([[1j, 0]])),
         [torch.zeros(3, requires_grad=True)] * 2,
+        pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]),
+        pl.LazyFrame({"a": [1.0]}).select("b"),
     ],
-    ids=["beyond float32", "masked", "huge", "meta", "complex", "sparse complex", "tensors with gradients"],
+    ids=[
+        "beyond float32",
+        "masked",
+        "huge",
+        "meta",
+        "complex",
+        "sparse complex",
+        "tensors with gradients",
+        "one name twice",
+        "lazy",
+    ],
 )
 def test_features_that_are_no_table_of_numbers(given: Any) -> None:
     with pytest.raises(InputError):
         make_features(given)
+
+
+def test_lazy_tables_are_computed() -> None:
+    assert make_features(pl.LazyFrame({"task": ["x", "y"], "a": [1.0, 2.0]})).shape == (1,)
 
 
 @pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
@@ -351,6 +370,8 @@ def test_a_checkpoint_whose_epochs_were_chosen_otherwise_is_refused(run: Path) -
         {"history": []},
         {"history": [1, 2]},
         {"history": [{"epoch": "a"}, {"epoch": "b"}]},
+        {"history": [{"epoch": 1.0}, {"epoch": 2.0}]},
+        {"best_score": float("nan")},
     ],
     ids=str,
 )
@@ -371,8 +392,16 @@ def test_checkpoints_with_facts_that_no_epoch_left(facts: dict[str, Any], run: P
         lambda found: {name: value for name, value in found.items() if name != "optimiser/0/exp_avg"},
         lambda found: found | {"optimiser/0/exp_avg": torch.zeros(1)},
         lambda found: found | {"optimiser/77/exp_avg": torch.zeros(1)},
+        lambda found: {name: value.long() if "weight" in name else value for name, value in found.items()},
+        lambda found: {name: value * torch.inf if "weight" in name else value for name, value in found.items()},
+        lambda found: found | {"optimiser/0/exp_avg": found["optimiser/0/exp_avg"] * torch.nan},
+        lambda found: found | {"optimiser/0/exp_avg_sq": -1 - found["optimiser/0/exp_avg_sq"]},
+        lambda found: found | {"optimiser/0/step": torch.ones(2)},
     ],
-    ids=["no best", "NaN", "half of Adam", "Adam's shape", "Adam's number"],
+    ids=[
+        *("no best", "NaN", "half of Adam", "Adam's shape", "Adam's number", "whole numbers", "infinite"),
+        *("Adam's NaN", "Adam's square", "Adam's step"),
+    ],
 )
 def test_checkpoints_with_tensors_that_no_epoch_left(change: Callable[..., Any], run: Path) -> None:
     path = run / "checkpoint.safetensors"

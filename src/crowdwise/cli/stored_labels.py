@@ -94,7 +94,7 @@ def _refuse_reading_in_memory(files: LabelFiles) -> None:
     columns = files.columns
     for name in IN_MEMORY:
         if getattr(columns, name, None):
-            raise InputError(f"--{name.replace('_', '-')} takes labels in memory. Leave out it, or --engine.")
+            raise InputError(f"--{name.replace('_', '-')} takes labels in memory. Leave it out, or --engine.")
     if columns.kind is not None and columns.kind.value != "labels":
         raise InputError(f"--kind {columns.kind.value} takes answers in memory. Leave out --engine.")
     if "-" in files.files:
@@ -116,7 +116,7 @@ def aggregate_stored(files: LabelFiles, options: Any, store: StoreOptions, *, pl
     """Fit labels on the disk, write consensus.parquet and workers.csv, and show what was found."""
     for name in ("truth", "class_prior", "known_workers", "items", "write_dpo", "write_back", "sequences", "graph"):
         if getattr(options, name) is not None:
-            raise InputError(f"--{name.replace('_', '-')} takes labels in memory. Leave out it, or --engine.")
+            raise InputError(f"--{name.replace('_', '-')} takes labels in memory. Leave it out, or --engine.")
     with open_stored(files, options.engine, store, None if place is None else str(place)) as (runner, labels):
         model, seconds, notes = _fit(labels, options, runner, files)
         if place is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 import weakref
@@ -88,6 +89,8 @@ class StoringEngine:
 
 def make_scratch(folder: str | Path | None) -> Path:
     """The folder named, made where it is not there; or a new one that is the caller's to remove."""
+    if folder is not None and (not isinstance(folder, str | os.PathLike) or not str(folder)):
+        raise InputError(f"The scratch folder is {quote(folder)}; give its path, as text.")
     try:
         if folder is None:
             return Path(tempfile.mkdtemp(prefix="crowdwise-"))
@@ -105,8 +108,9 @@ def _lock(folder: Path) -> Iterator[None]:
         yield
         return
     with say_disk_errors(folder):
-        file = (folder / LOCK).open("w")
-    with file:
+        # A pipe of this name would be waited for.
+        file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o666)
+    with os.fdopen(file, "w"):
         with contextlib.suppress(OSError):  # a disk without locks
             fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -2,7 +2,7 @@
 
 | file | what is in it |
 |---|---|
-| `store.json` | sizes, the parts with their checksums, and of which source they were made; written last |
+| `store.json` | sizes, the parts, checksums of all files, and of which source they were made; written last |
 | `part-N.blocks` | a run of tasks with all of their labels, laid out by `kernels.block_layout`, 7 bytes a label |
 | `tasks.*`, `workers.*`, `classes.*` | names: text and where each ends, or integers; mapped, not read |
 | `answers.npy` | answers of each worker by label (M, K) |
@@ -10,8 +10,8 @@
 | `part-N.blocks.tasks` | names of a part's tasks, until the store is finished |
 
 Parts hold about as many labels as the data alone decide, so that sums over them are made in the same order wherever
-and however often they run. A part is checked against its checksum when a process first reads it, and later only for
-having been changed.
+and however often they run. A file is checked against its checksum when a process first reads it, and a part later only
+for having been changed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import contextlib
 import json
 import os
 import shutil
+import stat
 import tempfile
 import weakref
 import zlib
@@ -35,6 +36,7 @@ from crowdwise.kernels.block_layout import Blocks, lay_out_blocks
 from crowdwise.labels.atomic_output import replace_file
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.regular_files import open_regular_file
 from crowdwise.labels.vocabulary import plain_arrow_names
 
 if TYPE_CHECKING:
@@ -53,7 +55,8 @@ __all__ = [
     "write_part",
 ]
 
-FORMAT = 1
+FORMAT = 2
+COUNTS = "labels_per_task.i4"
 ALIGNMENT = 64  # bytes; arrays of a part begin at multiples
 LEAST_PART, MOST_PART = 2**22, 2**26  # labels of a part
 MANY_PARTS, LEAST_LANE_PART = 32, 2**18  # parts that threads can share, and what is too little for one
@@ -162,16 +165,32 @@ def finish_store(
     for what, each in batches.items():
         write_names(folder, what, each, text=text[what])
     with say_disk_errors(folder):
-        with (folder / "labels_per_task.i4").open("wb") as file:
+        with (folder / COUNTS).open("wb") as file:
             for counts in read_tasks("n_labels"):
                 file.write(np.ascontiguousarray(counts.to_numpy(), np.int32).data)
         np.save(folder / "answers.npy", answers)
-    facts = {"format": FORMAT, "source": source, "parts": [asdict(each) for each in parts]}
+    facts: dict[str, Any] = {"format": FORMAT, "source": source, "parts": [asdict(each) for each in parts]}
+    beside = [
+        "answers.npy",
+        COUNTS,
+        *(f"{what}.data" for what in text),
+        *(f"{what}.ends" for what in text if text[what]),
+    ]
+    facts["checksums"] = {name: compute_checksum(folder / name) for name in beside}
     facts["text"] = [what for what, is_text in text.items() if is_text]
     with replace_file(folder / "store.json") as draft:
         draft.write_text(json.dumps(facts))
     for part in parts:
         (folder / f"{part.file}.tasks").unlink(missing_ok=True)
+
+
+def compute_checksum(path: Path) -> int:
+    """CRC of a file's content, which is read part by part."""
+    checksum = 0
+    with open_regular_file(path) as file:
+        while data := file.read(2**22):
+            checksum = zlib.crc32(data, checksum)
+    return checksum
 
 
 def _is_text(names: pa.Array) -> bool:
@@ -187,15 +206,19 @@ class LabelStore:
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder).absolute()
         try:
-            facts = json.loads((self.folder / "store.json").read_text())
+            with open_regular_file(self.folder / "store.json") as file:
+                facts = json.load(file)
             if facts["format"] != FORMAT:
-                raise InputError(f"{str(folder)!r} was written by another version. Delete it, and run again.")
+                raise InputError("it was written by another version")
             self.source: dict[str, Any] = facts["source"]
             self.parts = [Part(**each) for each in facts["parts"]]
             self.text: list[str] = facts["text"]
+            self.checksums: dict[str, int] = dict(facts["checksums"])
+            self._check("answers.npy")
             self.answers: IntArray = np.load(self.folder / "answers.npy", allow_pickle=False)
         except (OSError, KeyError, TypeError, ValueError, EOFError) as error:
-            raise InputError(f"{str(folder)!r} holds no labels that can be used: {error}. Delete it.") from error
+            reason = str(error).removesuffix(".")
+            raise InputError(f"{str(folder)!r} holds no labels that can be used: {reason}. Delete it.") from error
         self.n_tasks = sum(each.n_tasks for each in self.parts)
         self.n_labels = sum(each.n_labels for each in self.parts)
         if self.answers.ndim != 2 or self.answers.dtype != np.int64 or self.answers.sum() != self.n_labels:
@@ -223,7 +246,8 @@ class LabelStore:
     @cached_property
     def labels_per_task(self) -> IntArray:
         """Number of labels of each task, mapped from the disk."""
-        path = self.folder / "labels_per_task.i4"
+        path = self.folder / COUNTS
+        self._check(COUNTS)
         with _say_read_errors(path):
             counts = np.memmap(path, np.int32, "r", shape=(self.n_tasks,))
         if counts.sum(dtype=np.int64) != self.n_labels:
@@ -239,7 +263,7 @@ class LabelStore:
         path = self.folder / part.file
         try:
             about = path.stat()
-            if about.st_size != part.n_bytes:
+            if not stat.S_ISREG(about.st_mode) or about.st_size != part.n_bytes:
                 raise InputError(_say_changed(path))
             if buffer is None:
                 data: Any = np.memmap(path, np.uint8, "c")  # loops are compiled for arrays that can be written
@@ -305,8 +329,18 @@ class LabelStore:
         weakref.finalize(rows, Path(file.name).unlink, missing_ok=True)
         return rows
 
+    def _check(self, name: str) -> None:
+        """Refuse a file beside the parts that is not the one that was written."""
+        path = self.folder / name
+        with _say_read_errors(path):
+            if compute_checksum(path) != self.checksums.get(name):
+                raise InputError(_say_damaged(path))
+
     def _map_names(self, what: str, length: int) -> pa.Array:
         path = self.folder / f"{what}.data"
+        self._check(path.name)
+        if what in self.text:
+            self._check(f"{what}.ends")
         with _say_read_errors(path):
             data = pa.memory_map(str(path)).read_buffer()
             if what not in self.text:

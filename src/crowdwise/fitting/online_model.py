@@ -45,7 +45,7 @@ class OnlineModel(OnlineState):
         Pseudo-count of each class in the class shares.
     window : int, 0 or more
         Most labels of a task that a new one changes the counts of, in exact mode; 0 for all.
-    revisits : int, 0 or more
+    revisits : int, 0 to 1000
         Earlier tasks that each label is followed by going over again, in exact mode: they are judged by what
         has been learnt of the workers since.
     growth : float, 0 or 1.1 or more

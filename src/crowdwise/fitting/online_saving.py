@@ -84,6 +84,7 @@ def _read(folder: Path) -> OnlineModel:
             arrays = {each.name: stored.read(each.name) for each in SAVED}
         for each in SAVED:
             check_values(each, arrays[each.name], sizes)
+        _check_posterior(arrays)
         lengths = (len(arrays["gold"]), len(arrays["weight"]), len(arrays["class_counts"]))
         tasks, workers, classes = (
             as_vocabulary(read_names(folder / f"{name}.parquet", size), name).to_pylist() if size else []
@@ -98,3 +99,11 @@ def _read(folder: Path) -> OnlineModel:
         model.next_refit = np.inf if following is None else float(following)
     check_digests(folder, header)
     return model
+
+
+def _check_posterior(arrays: dict[str, Any]) -> None:
+    """Refuse rows that are no probabilities; those of tasks without labels or gold have not been made yet."""
+    told = arrays["gold"] >= 0
+    told[arrays["edge_task"]] = True
+    if not np.allclose(arrays["posterior"][told].sum(axis=1), 1, atol=ROUNDING):
+        raise InputError("posterior does not sum to 1 along its last axis")

@@ -53,6 +53,7 @@ START_COUNTS, MEAN_FIELD_COUNTS = (0.5, 0.25), (2.0, 1.0)  # right and wrong; th
 MOST_WAITING = 256  # labels that are taken in together, unless something is asked before
 PASSES, NEAR = 15, 1e-2  # of a refit on the way
 LEAST_GROWTH = 1.1
+MOST_REVISITS = 1000  # each takes as long as a label
 MODES = ("exact", "decay")
 
 
@@ -81,7 +82,7 @@ class OnlineState(Locked):
         check_number("wrong", wrong, low=0, above=True)
         check_number("shares", shares, low=0)
         check_count("window", window, low=0)
-        check_count("revisits", revisits, low=0)
+        check_count("revisits", revisits, low=0, high=MOST_REVISITS)
         check_number("growth", growth, low=0)
         if 0 < growth < LEAST_GROWTH:
             raise InputError(f"growth is {growth:g}; it must be 0, for never, or {LEAST_GROWTH:g} or more.")

@@ -84,7 +84,7 @@ def _hold(path: Path) -> Iterator[tuple[int, ...] | None]:
     with contextlib.suppress(OSError):
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        yield None if handle is None else _identify(handle)
+        yield _identify(path if handle is None else handle)
     finally:
         if handle is not None:
             os.close(handle)

@@ -120,8 +120,11 @@ def match_shapes(
                 if length.isalpha():
                     sizes.setdefault(length, value)
         if dtype != array.dtype or shape != tuple(_length(each, sizes) for each in lengths):
-            wanted = ", ".join(f"{each} = {_length(each, sizes)}" for each in lengths) or "one number"
-            raise InputError(f"{name} has type {dtype} and shape {shape}; it should have {array.dtype} and {wanted}")
+            known = {each: _length(each, sizes) for each in lengths}
+            wanted = ", ".join(f"{each} = {length}" if length >= 0 else each for each, length in known.items())
+            raise InputError(
+                f"{name} has type {dtype} and shape {shape}; it should have {array.dtype} and {wanted or 'one number'}"
+            )
     return sizes
 
 

@@ -128,7 +128,9 @@ def read_header(folder: str | Path) -> dict[str, Any]:
     except NotADirectoryError as error:
         raise InputError(f"{quote(str(folder))} is no folder. Give the folder that the model was saved in.") from error
     except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{quote(str(path))} cannot be read as a saved model: {quote(str(error))}.") from error
+        raise InputError(
+            f"{quote(str(path))} cannot be read as a saved model: {_explain(error)}. Save or copy it again."
+        ) from error
     if schema != SCHEMA:
         raise InputError(
             f"{quote(str(path))} has schema {quote(schema)}; this version reads {SCHEMA}. Install the version of "
@@ -159,13 +161,24 @@ def report_errors_as_damage(folder: str | Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        ours = isinstance(error, InputError)
-        reason = str(error).removesuffix(".")[:LONGEST_REASON] if ours else quote(str(error))
-        if isinstance(error, KeyError):
-            reason = f"it has no {reason}"
+        if isinstance(error, OSError) and error.filename:
+            fault = "is damaged" if isinstance(error, FileNotFoundError) else "cannot be read"
+            what = f"{quote(Path(str(error.filename)).name)}: {error.strerror}"
+            raise InputError(
+                f"The saved model in {quote(str(folder))} {fault}: {what}. Save or copy it again."
+            ) from error
         raise InputError(
-            f"The saved model in {quote(str(folder))} is damaged: {reason}. Fit and save it again."
+            f"The saved model in {quote(str(folder))} is damaged: {_explain(error)}. Fit and save it again."
         ) from error
+
+
+def _explain(error: BaseException) -> str:
+    """What is wrong with a file, of a length that a message can hold."""
+    if isinstance(error, InputError):
+        return str(error).removesuffix(".")[:LONGEST_REASON]
+    if isinstance(error, KeyError):
+        return f"it has no {quote(error.args[0] if error.args else '')}"
+    return (isinstance(error, OSError) and error.strerror) or quote(str(error))
 
 
 def restore_model(model: CrowdModel, folder: str | Path, header: dict[str, Any]) -> None:

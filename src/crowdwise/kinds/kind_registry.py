@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.labels.columns import ROLES
-from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.errors import InputError, UnknownNameError, is_one_of, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -106,8 +106,9 @@ class Kind:
         """The method of this name; by default the one that is used where none is named."""
         found = {each.slug: each for each in self.methods()}
         wanted = self.default if slug is None else slug
-        if wanted not in found:
-            raise InputError(f"There is no method {quote(wanted)} for {self.name}. There are: {', '.join(found)}.")
+        if not is_one_of(wanted, found):
+            there = ", ".join(found)
+            raise UnknownNameError(f"There is no method {quote(wanted)} for {self.name}. There are: {there}.")
         return found[wanted]
 
 
@@ -132,8 +133,8 @@ def kind(name: str) -> Kind:
     'gaussian'
     """
     found = {each.name: each for each in kinds()}
-    if name not in found:
-        raise InputError(f"There is no kind {quote(name)}. There are: labels, {', '.join(found)}.")
+    if not is_one_of(name, found):
+        raise UnknownNameError(f"There is no kind {quote(name)}. There are: labels, {', '.join(found)}.")
     return found[name]
 
 

@@ -16,6 +16,7 @@ __all__ = [
     "NumericLabelsError",
     "OtherKindError",
     "UnclearInputError",
+    "UnknownNameError",
     "is_one_of",
     "listing",
     "quote",
@@ -45,6 +46,10 @@ class UnclearInputError(InputError):
     def __init__(self, message: str, choices: Iterable[tuple[str, tuple[str, ...]]] = ()) -> None:
         super().__init__(message)
         self.choices = tuple(choices)
+
+
+class UnknownNameError(InputError):
+    """A name that stands for nothing here: of a method, a learner or a kind."""
 
 
 class NumericLabelsError(UnclearInputError):

@@ -1,8 +1,9 @@
 """A process that is forked while another of its threads makes its first fit must not leave the child waiting.
 
-A fork copies locks, but not the threads that hold them. Those of importing modules, of compiling loops and of Arrow's
-search for pandas are held for up to seconds in the first fit of a process, so a fork waits until they are free, and
-holds them itself until the child has its own. Locks of this package's modules and properties are new in the child.
+A fork copies locks, but not the threads that hold them. Those of importing modules, of compiling loops and of what
+Arrow sets up in its first call are held for up to seconds in the first fit of a process, so a fork waits until they are
+free, and holds them itself until the child has its own. Locks of this package's modules and properties are new in the
+child.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ PAUSE = 0.002
 RLOCK = type(threading.RLock())
 # Whose imports are waited for: what crowdwise loads. An application's own modules may take for ever.
 LOADED = {
+    *sys.stdlib_module_names,
     *(
         "crowdwise",
         "numpy",
@@ -58,7 +60,7 @@ def _hold_locks() -> None:
         return
     deadline = time.monotonic() + LONGEST
     while time.monotonic() < deadline:
-        if _find_pandas() and _take_compiler_lock():
+        if _set_up_arrow() and _take_compiler_lock():
             _imp.acquire_lock()  # no import begins from here on
             _held.append(_imp.release_lock)
             if not _others_import():
@@ -99,17 +101,20 @@ def _others_import() -> bool:
     return False
 
 
-def _find_pandas() -> bool:
-    """Let Arrow look for pandas now: another thread may be at it, under a lock that Arrow makes with its first array.
+def _set_up_arrow() -> bool:
+    """Let Arrow do now what it does once: another thread may be at it, under locks that only Arrow knows.
 
-    False where Arrow itself is still being imported.
+    With its first array it looks for pandas, with its first function it makes its tables and its tracer. False where
+    Arrow itself is still being imported.
     """
     arrow = sys.modules.get("pyarrow")
     if arrow is None:
         return True
     if _others_import():
         return False
-    arrow.array(())
+    empty = arrow.array((), arrow.int8())
+    if "pyarrow.compute" in sys.modules:
+        arrow.compute.cast(empty, arrow.int16())
     return True
 
 

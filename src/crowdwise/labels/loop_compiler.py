@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.compiler_lock import global_compiler_lock
 
 try:
     import fcntl
@@ -47,6 +48,8 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Function], Functio
                 compiled._cache = _Cache(function)
             except Exception as error:  # no place to write: the function keeps numba's cache of nothing
                 _warn_not_kept(str(error))
+            else:
+                compiled.compile = compiled._cache.end_turn_after(compiled.compile)
         made: Function = compiled
         return made
 
@@ -66,8 +69,6 @@ class _Cache(FunctionCache):
         found = self._read(sig, target_context)
         if found is None and self._turn.wait():
             found = self._read(sig, target_context)  # another process may have kept it meanwhile
-            if found is not None:
-                self._turn.end()
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -75,8 +76,20 @@ class _Cache(FunctionCache):
             super().save_overload(sig, data)
         except Exception as error:  # the code is compiled, and can run
             _warn_not_kept(f"{self._cache_path}: {getattr(error, 'strerror', None) or error}")
-        finally:
-            self._turn.end()
+
+    def end_turn_after(self, compile_version: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """The same, and let others have their turn, however it ends: kept, read, refused by numba or interrupted."""
+
+        def compile_in_turn(sig: Any) -> Any:
+            with global_compiler_lock:  # the turn is the process's: its threads share it one after the other
+                is_nested = self._turn.file is not None
+                try:
+                    return compile_version(sig)
+                finally:
+                    if not is_nested:
+                        self._turn.end()
+
+        return compile_in_turn
 
     def _read(self, sig: Any, target_context: Any) -> Any:
         try:
@@ -87,6 +100,8 @@ class _Cache(FunctionCache):
 
 class _Turn:
     """One process at a time compiles a function: it holds the lock of a file, which ends with the process.
+
+    A process that is forked meanwhile has no part in it: it forgets its copy, which would keep the lock while it lives.
 
     Where the file cannot be locked, or another process takes too long, this one goes on without. Loops call only loops
     above them, so that no two processes wait for each other.
@@ -106,24 +121,47 @@ class _Turn:
         except OSError:
             return False
         deadline = time.monotonic() + LONGEST_WAIT
-        while time.monotonic() < deadline:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                time.sleep(PAUSE)
-            except OSError:  # a file system without locks
-                break
-            else:
-                self.file = file
-                return True
-        os.close(file)
-        return False
+        try:
+            while time.monotonic() < deadline:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    time.sleep(PAUSE)
+                except OSError:  # a file system without locks
+                    break
+                else:
+                    self.file = file
+                    _held.add(self)
+                    break
+        finally:
+            if self.file is None:
+                os.close(file)
+        return self.file is not None
 
     def end(self) -> None:
         """Let others have their turn."""
         if self.file is not None:
+            fcntl.flock(self.file, fcntl.LOCK_UN)  # also for a process forked meanwhile
+            self.forget()
+
+    def forget(self) -> None:
+        """Close this process's file; a lock that another process has through its own copy stays."""
+        if self.file is not None:
             os.close(self.file)
             self.file = None
+            _held.discard(self)
+
+
+_held: set[_Turn] = set()
+
+
+def _forget_turns_of_parent() -> None:
+    for each in list(_held):
+        each.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_turns_of_parent)
 
 
 class _Files(IndexDataCacheFile):

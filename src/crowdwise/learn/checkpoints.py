@@ -7,6 +7,7 @@ process that is killed leaves the last checkpoint or the new one.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Checkpoint"]
 
 ADAM = {"step", "exp_avg", "exp_avg_sq"}
+NEEDED = {"epoch", "loss"}  # in every row of the history
 FILE, FACTS = "checkpoint.safetensors", "facts"
 
 
@@ -67,7 +69,7 @@ class Checkpoint:
                 return state
             facts, tensors = _read(self.folder / FILE)
             self._check_plan(rename_parameters(facts["plan"], "the plan", warn=False))
-            _check(facts, tensors, pair.state_dict())
+            _check(facts, tensors, pair)
             pair.load_state_dict(_part(tensors, "model/"))
             entries: dict[int, dict[str, Tensor]] = {}
             for name, value in _part(tensors, "optimiser/").items():
@@ -107,19 +109,24 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         return facts, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
 
 
-def _check(facts: dict[str, Any], tensors: dict[str, Tensor], own: dict[str, Tensor]) -> None:
+def _check(facts: dict[str, Any], tensors: dict[str, Tensor], pair: nn.Module) -> None:
     """Refuse what no epoch could have left, before anything is changed."""
     epoch, best, history = facts["epoch"], facts["best_epoch"], facts["history"]
     if not 1 <= best <= epoch == len(history):
         raise ValueError(f"epoch {epoch}, the best {best}, {len(history)} in the history")
     if any(row.keys() != history[0].keys() or not np.isfinite(list(row.values())).all() for row in history):
         raise ValueError("the history is no table of numbers")
+    if not history[0].keys() >= NEEDED or not facts["best_score"] < math.inf:
+        raise ValueError("the history has no loss, or the best score is no number")
+    own = {name: (value.shape, value.is_floating_point()) for name, value in pair.state_dict().items()}
+    trained = {name for name, _ in pair.named_parameters()}
     for part in ("model/", "best/"):
         saved = _part(tensors, part)
-        if {name: value.shape for name, value in saved.items()} != {name: value.shape for name, value in own.items()}:
-            raise ValueError(f"{part} holds weights of other names or shapes")
-        if any(value.isnan().any() for value in saved.values()):
-            raise ValueError(f"{part} holds weights that are no numbers")
+        if {name: (value.shape, value.is_floating_point()) for name, value in saved.items()} != own:
+            raise ValueError(f"{part} holds weights of other names, shapes or types")
+        # A buffer may hold logarithms of 0.
+        if any(value.isnan().any() or (name in trained and value.isinf().any()) for name, value in saved.items()):
+            raise ValueError(f"{part} holds weights that are no numbers, or infinite")
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -132,6 +139,10 @@ def _match_memory_layout(optimiser: Any) -> None:
         if set(entry) != ADAM:
             raise ValueError(f"Adam's state is {sorted(entry)}, not {sorted(ADAM)}")
         for name, value in entry.items():
+            if not value.isfinite().all() or (name != "exp_avg" and (value < 0).any()):
+                raise ValueError(f"Adam's {name} holds values that it cannot have")
+            if name == "step" and value.numel() != 1:
+                raise ValueError(f"Adam's step has shape {tuple(value.shape)}")
             if name != "step" and value.shape != parameter.shape:
                 raise ValueError(f"{name} has shape {tuple(value.shape)}, its parameter {tuple(parameter.shape)}")
             if name != "step":

@@ -168,10 +168,22 @@ def make_features(given: Any) -> Features:
         from crowdwise.learn.feature_files import read_features
 
         return read_features(given)
-    frame = nw.from_native(given, eager_only=True, pass_through=True)
+    try:
+        frame = nw.from_native(given, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise InputError("Several columns of the features have the same name. Name each of them once.") from error
+    if isinstance(frame, nw.LazyFrame):
+        frame = _collect(frame)
     if isinstance(frame, nw.DataFrame):
         return _features_of_frame(frame)
     return _hold_tensor(_make_tensor(given))
+
+
+def _collect(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
+    try:
+        return frame.collect()
+    except Exception as error:  # whatever the user's query can raise
+        raise InputError(f"The lazy table of features cannot be computed: {quote(str(error))}.") from error
 
 
 def _features_of_frame(frame: nw.DataFrame[Any]) -> Features:

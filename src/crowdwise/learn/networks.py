@@ -269,6 +269,11 @@ def _check_logits(classifier: Classifier, x: torch.Tensor, n_classes: int, when:
             f"The network{when} gives {shape} for {len(x)} tasks; it must return logits of shape "
             f"({len(x)}, {n_classes}): {each}."
         )
+    if logits.is_floating_point() and logits.element_size() < 4:
+        raise InputError(
+            f"The network{when} gives {logits.dtype}; probabilities of labels need more digits. Let it return "
+            "logits.float()."
+        )
     if not logits.is_floating_point() or not logits.isfinite().all():
         raise InputError(
             f"The network{when} gives {logits.dtype} that are no logits, or not finite, before it has learnt anything. "

@@ -226,7 +226,13 @@ def _classifier(network: Any, shape: tuple[int, ...], n_classes: int, path: Path
         form = shape if len(shape) == 1 else (shape[0], *(1 for _ in shape[1:]))
         with torch.device("meta"):
             classifier = Classifier(NETWORKS[network](shape, n_classes), torch.zeros(form), torch.ones(form))
-    classifier.load_state_dict(_read_state(classifier, path), assign=True)
+    saved = _read_state(classifier, path)
+    # A buffer of a user's own module may hold infinity, as a mask does.
+    own = classifier.named_parameters() if isinstance(network, nn.Module) else classifier.state_dict().items()
+    infinite = [name for name, _ in own if name in saved and saved[name].isinf().any()]
+    if infinite:
+        raise InputError(f"{path.name} holds {quote(infinite[0])} with values that are infinite")
+    classifier.load_state_dict(saved, assign=True)
     if classifier.deviation is not None and not (classifier.deviation > 0).all():
         raise InputError(f"{path.name} holds deviations of the features that are not above 0")
     return classifier.eval()
