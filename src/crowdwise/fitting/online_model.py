@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["OnlineModel", "check_online_model"]
 
 
-
 class OnlineModel(OnlineState):
     """Consensus and workers, learnt from labels as they come.
 
