@@ -5,9 +5,8 @@
 | promise | at least `target` are right, with probability 1 - `delta`; or that it cannot promise |
 | estimate | `target` are right by a calibrated estimate, which may be wrong; or that nothing can be stopped |
 
-A share `checks` of the tasks is never stopped, but asked to the end: they tell a promise how often later answers
-overturn a stop. Which tasks these are depends on their numbers alone, so that it stays the same after a restart. No
-task is given up: what is finished stays so, and answers may yet come from better workers.
+A share `checks` of the tasks is never stopped, but asked to the end: they tell the rule how often later answers
+overturn a stop. Which tasks these are depends on their numbers alone, so that it stays the same after a restart.
 """
 
 from __future__ import annotations
@@ -35,13 +34,8 @@ def find_stopped_by_gold(service: Service) -> tuple[set[str], str]:
         return set(), "No task is stopped: there are no answers yet"
     model = fit_online(labels, project.question.classes, None)  # told the gold, it would vouch for too much
     checks = [name for name in model.tasks.every if is_check(numbers[str(name)], project.stop.checks)]
-    rule, known = make_rule(project), read_known(table) or {}
-    if isinstance(rule, StopRule):
-        stopped = rule.calibrate(model, known, checks).find_stopped(model)
-    else:
-        stopped = rule.calibrate(model, known).find_stopped(model)
-        # The estimate is of another fit than the answers that the page shows.
-        stopped &= rule.posteriors(model).argmax(axis=1) == model.posteriors.argmax(axis=1)
+    rule = make_rule(project).calibrate(model, read_known(table) or {}, checks)
+    stopped = rule.find_stopped(model) if rule.can_stop else [False] * len(model.tasks)
     names = {str(name) for name, done in zip(model.tasks.every, stopped, strict=True) if done}
     return names - {str(name) for name in checks}, rule.describe().rstrip(".")
 

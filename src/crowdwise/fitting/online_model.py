@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OnlineModel", "check_online_model"]
 
+BLOCK = 4_000_000  # numbers of workers' tables held at a time
 
 class OnlineModel(OnlineState):
     """Consensus and workers, learnt from labels as they come.
@@ -219,6 +220,21 @@ class OnlineModel(OnlineState):
         others[one, label] = np.maximum(others[one, label] - arrays.posterior[task], 0.0)
         found: FloatArray = log_tables(others, self._rule)[one, label]
         return found
+
+    @hold_lock
+    def evidence_of_every_label(self) -> tuple[IntArray, FloatArray]:
+        """Task of every label, (E,), in the order they came, and its evidence, (E, K), as of `evidence_of_labels`."""
+        arrays, last = self._arrays, self.n_labels
+        found = np.empty((last, len(self.classes)))
+        step = max(BLOCK // max(len(self.classes), 1) ** 2, 1)
+        for first in range(0, last, step):
+            part = slice(first, min(first + step, last))
+            worker, label, task = arrays.edge_worker[part], arrays.edge_label[part], arrays.edge_task[part]
+            one = np.arange(label.size)
+            others = arrays.counts[worker]
+            others[one, label] = np.maximum(others[one, label] - arrays.posterior[task], 0.0)
+            found[part] = log_tables(others, self._rule)[one, label]
+        return arrays.edge_task[:last].copy(), found
 
     @hold_lock
     def support_of_labels(self) -> tuple[IntArray, IntArray, FloatArray]:
