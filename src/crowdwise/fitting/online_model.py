@@ -23,6 +23,7 @@ __all__ = ["OnlineModel", "check_online_model"]
 
 BLOCK = 4_000_000  # numbers of workers' tables held at a time
 
+
 class OnlineModel(OnlineState):
     """Consensus and workers, learnt from labels as they come.
 
