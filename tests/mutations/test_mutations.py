@@ -41,7 +41,12 @@ PLAIN = {
     "prefetch": lambda table, row, column: None,
     "add_short_rows": lambda *rows: False,
 }
-numba.njit = lambda **options: lambda loop: loop
+
+def leave_plain(loop):
+    loop.compile = None  # which the package's own njit asks for
+    return loop
+
+numba.njit = lambda **options: leave_plain
 numba.extending.intrinsic = lambda function: PLAIN[function.__name__]
 gc.freeze()  # what is imported stays: no fork looks through it
 
