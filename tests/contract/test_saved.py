@@ -13,7 +13,6 @@ import pytest
 import crowdwise as cw
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from crowdwise.labels import CrowdLabels
@@ -82,28 +81,6 @@ def test_damaged_files(saved: Path, tmp_path: Path) -> None:
         cw.load(saved)
     with pytest.raises(cw.InputError, match="holds no saved model"):
         cw.load(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda model: model.posterior_.fill(0.5), "posterior does not sum to 1"),
-        (lambda model: setattr(model, "skill_", model.skill_[:2]), "skill has type float64 and shape"),
-        (lambda model: model.set_params(smoothing="much"), "smoothing is 'much'"),
-        (lambda model: setattr(model, "n_iter_", "many"), "n_iter is 'many'"),
-    ],
-    ids=["posterior", "skill", "parameter", "iterations"],
-)
-def test_a_changed_model_is_not_saved_over_a_whole_one(
-    change: Callable[[Any], Any], words: str, crowd: CrowdLabels, tmp_path: Path
-) -> None:
-    model = cw.DawidSkene().fit(crowd)
-    model.save(tmp_path / "model")
-    change(model)
-    with pytest.raises(cw.InputError, match=rf"^This DawidSkene cannot be saved: {words}.*fit it again\.$"):
-        model.save(tmp_path / "model")
-    assert cw.load(tmp_path / "model").n_iter_ > 0
-    assert [each.name for each in tmp_path.iterdir()] == ["model"]
 
 
 def test_a_fit_that_used_another_model_is_saved_too(crowd: CrowdLabels, tmp_path: Path) -> None:

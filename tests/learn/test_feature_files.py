@@ -105,20 +105,6 @@ def test_refused(make: Any, message: str, tmp_path: Path) -> None:
         make_features(tmp_path / "file")
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("x.npz", b"PK\x05\x06" + bytes(18), "none with rows and columns"),
-        ("x.npz", b"\x80nonsense", "cannot be read as NumPy's"),
-        ("x.xlsx", b"PK\x03\x04 nonsense", "Save the workbook as CSV"),
-    ],
-)
-def test_files_by_their_names(name: str, content: bytes, message: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(cw.InputError, match=message):
-        make_features(tmp_path / name)
-
-
 def test_what_is_not_there(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", X=X)
     with pytest.raises(cw.InputError, match="has no array 'Y'; it has 'X'"):

@@ -36,9 +36,7 @@ __all__ = [
     "KINDS",
     "PARAMETER",
     "SCHEMA",
-    "check_parts",
     "read_header",
-    "refuse_changed",
     "report_errors_as_damage",
     "restore_model",
     "save_model",
@@ -78,18 +76,13 @@ def write_model(model: CrowdModel, draft: Path, **more: Any) -> None:
     for columns in COLUMN_SETS:
         arrays |= {f"{columns}/{name}": values for name, values in getattr(model, f"{columns}_").items()}
     plain, beside = stored_parameters(model)
-    with refuse_changed(model):
-        check_parts(model, arrays, plain, beside)
-        check_choice("kind", model.kind_, KINDS)
-        model._check_restored()
     arrays |= {f"parameter/{name}": values for name, values in beside.items()}
     header = {
         "schema": SCHEMA,
         "slug": model.slug,
         "kind": model.kind_,
         "parameters": plain,
-        "n_iter": int(model.n_iter_),
-        "converged": bool(model.converged_),
+        **{name: getattr(model, f"{name}_") for name in SCALARS},
         **more,
     }
     (draft / HEADER).write_text(json.dumps(header, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -105,7 +98,8 @@ def stored_parameters(model: Estimator) -> tuple[dict[str, Any], dict[str, Any]]
     """
     plain: dict[str, Any] = {}
     beside = {}
-    known = _method_of(model)._parameters()
+    method = next(each for each in type(model).__mro__ if "slug" in vars(each))
+    known: dict[str, Any] = method._parameters()  # type: ignore[attr-defined]
     for name, given in model.get_params(deep=False).items():
         if name not in known:
             continue
@@ -118,34 +112,6 @@ def stored_parameters(model: Estimator) -> tuple[dict[str, Any], dict[str, Any]]
     if plain.get("engine", "auto") is None:  # one with settings, such as a folder, which were of this fit alone
         plain["engine"] = "auto"
     return plain, beside
-
-
-def _method_of(model: Estimator) -> type[Any]:
-    """The method that a class of the user's own derives from, or that the model is of."""
-    return next(each for each in type(model).__mro__ if "slug" in vars(each))
-
-
-@contextlib.contextmanager
-def refuse_changed(model: Estimator) -> Iterator[None]:
-    """Say that a model was changed after its fit, where it could not be loaded again: what is saved stays as it is."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(
-            f"This {type(model).__name__} cannot be saved: {_explain(error)}. It was changed after it was fitted; fit "
-            "it again."
-        ) from error
-
-
-def check_parts(model: Any, arrays: dict[str, Any], plain: dict[str, Any], beside: dict[str, Any]) -> None:
-    """Refuse arrays and parameters that `load` would refuse."""
-    declared = {each.name: each for each in model._saved_arrays()}
-    given = {name: np.asarray(values) for name, values in arrays.items()}
-    sizes = match_shapes(declared.values(), {name: (values.shape, values.dtype) for name, values in given.items()})
-    for name, values in given.items():
-        check_values(declared[name], values, sizes)
-    check_count("n_iter", model.n_iter_, low=0)
-    set_parameters(_method_of(model)(), plain, beside)
 
 
 def read_header(folder: str | Path) -> dict[str, Any]:

@@ -22,8 +22,6 @@ from crowdwise.fitting.saving import (
     KINDS,
     PARAMETER,
     SCHEMA,
-    check_parts,
-    refuse_changed,
     report_errors_as_damage,
     set_parameters,
     stored_parameters,
@@ -50,16 +48,6 @@ def save_kind_model(model: KindModel[Any], folder: str | Path) -> None:
 def write_kind_model(model: KindModel[Any], draft: Path, **more: Any) -> None:
     """Write what every fitted model of a kind has into a folder: the header (and `more` in it), arrays and names."""
     plain, beside = stored_parameters(model)
-    declared = model._saved_arrays()
-    arrays = {
-        each.name: getattr(model, f"{each.name}_").astype(each.dtype)
-        for each in declared
-        if not each.together or hasattr(model, f"{each.name}_")
-    }
-    with refuse_changed(model):
-        check_parts(model, arrays, plain, beside)
-        check_choice("kind", model.table_kind_, KINDS)
-        model._check_restored()
     header = {
         "schema": SCHEMA,
         "room": ROOM,
@@ -67,9 +55,15 @@ def write_kind_model(model: KindModel[Any], draft: Path, **more: Any) -> None:
         "slug": model.slug,
         "kind": model.table_kind_,
         "parameters": plain,
-        "n_iter": int(model.n_iter_),
-        "converged": bool(model.converged_),
+        "n_iter": model.n_iter_,
+        "converged": model.converged_,
         **more,
+    }
+    declared = model._saved_arrays()
+    arrays = {
+        each.name: getattr(model, f"{each.name}_").astype(each.dtype)
+        for each in declared
+        if not each.together or hasattr(model, f"{each.name}_")
     }
     (draft / HEADER).write_text(json.dumps(header, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     np.savez(draft / ARRAYS, **arrays, **{f"{PARAMETER}{name}": values for name, values in beside.items()})

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["read_features"]
 
 NAMES = ("task", "tasks", "id", "ids", "name", "names")  # arrays of an npz that name the rows
-WORKBOOKS = {".xlsx", ".xls", ".ods"}
 SPARSE = {"data", "shape", "format"}  # what scipy.sparse.save_npz writes
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pnm"}
 EIGHT_BITS = {"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HSV"}
@@ -63,12 +62,12 @@ def read_features(source: str | Path, *, image_size: int | None = None) -> Featu
     if image_size is not None:
         raise InputError(f"An image size is for a folder of images, which {quote(str(source))} is not.")
     head = b"" if str(source) == "-" or not path.is_file() else _head(path)
+    if head.startswith(b"PK\x03\x04"):
+        return _npz(path, key)
     if head.startswith(b"\x93NUMPY"):
         if path.stat().st_size > MOST_HELD:
             return make_features(_load_array(lambda: np.load(path, mmap_mode="r", allow_pickle=False), path))
         return make_features(_load_array(lambda: np.load(path, allow_pickle=False), path))
-    if head.startswith(b"PK\x03\x04") or (head and path.suffix == ".npz"):
-        return _npz(path, key)
     return _table(source)
 
 
@@ -101,8 +100,6 @@ def _load_array(load: Any, path: Path) -> Any:
         return load()
     except Exception as error:  # whatever a stranger's file can raise
         hint = " Save text as text: names.astype(str)." if "Object arrays" in str(error) else ""
-        if path.suffix.lower() in WORKBOOKS:
-            hint = " Save the workbook as CSV."
         raise InputError(f"{quote(str(path))} cannot be read as NumPy's: {quote(str(error))}.{hint}") from error
 
 
