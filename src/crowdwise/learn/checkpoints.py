@@ -141,7 +141,8 @@ def _match_memory_layout(optimiser: Any) -> None:
         for name, value in entry.items():
             if not value.isfinite().all() or (name != "exp_avg" and (value < 0).any()):
                 raise ValueError(f"Adam's {name} holds values that it cannot have")
-            if name == "step" and value.numel() != 1:
+            # One for all, or one for each row where steps are lazy.
+            if name == "step" and value.numel() != 1 and value.shape != parameter.shape[:1]:
                 raise ValueError(f"Adam's step has shape {tuple(value.shape)}")
             if name != "step" and value.shape != parameter.shape:
                 raise ValueError(f"{name} has shape {tuple(value.shape)}, its parameter {tuple(parameter.shape)}")
