@@ -57,6 +57,20 @@ def test_votes_are_learnt_from_and_raters_are_scored_on() -> None:
     assert np.array_equal(voted.test_labels.label, asked.test_labels.label)
 
 
+def test_ties_of_the_vote_are_broken_by_a_draw() -> None:
+    crowd = {"name": "cifar-annotators"}
+    data = {"name": "digits"}
+    raters = make_problem(data, crowd | {"labels_per_task": 2}, 0).labels
+    shares = cw.MajorityVote().fit(raters).posterior_
+    tied = np.isclose(shares, shares.max(axis=1, keepdims=True))
+    drawn = [make_problem(data, crowd | {"labels_per_task": 2, "voted": "drawn"}, 0).labels for _ in range(2)]
+    assert np.array_equal(drawn[0].label, drawn[1].label)
+    assert tied[np.arange(raters.n_tasks), drawn[0].label].all()
+    several = tied.sum(axis=1) > 1
+    first = drawn[0].label[several] == tied[several].argmax(axis=1)
+    assert 0.4 < first.mean() < 0.6
+
+
 def test_words_are_those_of_the_texts_that_are_learnt_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CROWDWISE_DATA", str(tmp_path))
     (tmp_path / "notes").mkdir()

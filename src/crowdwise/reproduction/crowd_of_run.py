@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray
     from crowdwise.simulate.simulation import Simulation
 
-__all__ = ["TEST_SEED", "alter_crowd", "draw_crowd", "majority_labels", "true_labels"]
+__all__ = ["TEST_SEED", "alter_crowd", "draw_crowd", "majority_labels", "majority_labels_drawn", "true_labels"]
 
 TEST_SEED = 1_000_000  # added to a run's seed for what the crowd says of the test tasks
 SPAMMER_SEED = 2_000_000  # the same for what is done to a real crowd
 COLLUDER_SEED = 3_000_000
+TIE_SEED = 4_000_000
 DRAWS = 100  # of a crowd, until it is diagonally dominant
 OURS = ("name", "dominant", "only", "voted", "true")  # what is said of a crowd besides the parameters of its simulation
 
@@ -124,11 +125,21 @@ def add_colluders(
 
 def majority_labels(labels: CrowdLabels) -> CrowdLabels:
     """The winners of the votes, as one rater's labels."""
+    return _labels_of_one_rater(labels, MajorityVote().fit(labels).predict())
+
+
+def majority_labels_drawn(labels: CrowdLabels, seed: int) -> CrowdLabels:
+    """The same, where each tie is broken by a draw."""
+    shares = MajorityVote().fit(labels).posterior_
+    tied = np.isclose(shares, shares.max(axis=1, keepdims=True))
+    lots = np.random.default_rng(seed + TIE_SEED).random(shares.shape)
+    winner = np.where(tied, lots, -1).argmax(axis=1)
+    return _labels_of_one_rater(labels, labels.classes.take(pa.array(winner)).to_pylist())
+
+
+def _labels_of_one_rater(labels: CrowdLabels, label: Any) -> CrowdLabels:
     return CrowdLabels.from_arrays(
-        labels.tasks.to_pylist(),
-        ["majority"] * labels.n_tasks,
-        MajorityVote().fit(labels).predict(),
-        classes=labels.classes.to_pylist(),
+        labels.tasks.to_pylist(), ["majority"] * labels.n_tasks, label, classes=labels.classes.to_pylist()
     )
 
 

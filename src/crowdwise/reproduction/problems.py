@@ -21,6 +21,7 @@ from crowdwise.reproduction.crowd_of_run import (
     alter_crowd,
     draw_crowd,
     majority_labels,
+    majority_labels_drawn,
     true_labels,
 )
 from crowdwise.reproduction.machine_annotators import MACHINES, label_by_machines
@@ -96,9 +97,10 @@ def make_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, labe
         a crowd of their own, to which `tasks_per_worker` (most answers of a worker that are kept) and `n_spammers`
         (workers added who label all tasks at random) may be done, or `colluders`, a share of the workers who agree on
         the same wrong answer with probability `p_corr`; `only`, the kind of workers whose labels are kept; `voted`,
-        whether what is learnt from is the winner of each task's vote, as if one rater had said it; `true`, whether it
-        is the truth; `busiest`, of a real crowd the labels of one worker, 1 for the one with the most; `bought`, the
-        share of the labels that the `policy` of a replay buys, the first share `start` of them at random.
+        whether what is learnt from is the winner of each task's vote, as if one rater had said it, and with "drawn",
+        ties broken by a draw; `true`, whether it is the truth; `busiest`, of a real crowd the labels of one worker, 1
+        for the one with the most; `bought`, the share of the labels that the `policy` of a replay buys, the first share
+        `start` of them at random.
     seed
         Draws images, workers and labels.
     label_test
@@ -111,6 +113,8 @@ def make_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, labe
         problem = _vectorise_texts(problem)
     if crowd.get("true"):
         return replace(problem, labels=true_labels(problem.labels, problem.truth))
+    if crowd.get("voted") == "drawn":
+        return replace(problem, labels=majority_labels_drawn(problem.labels, seed))
     return replace(problem, labels=majority_labels(problem.labels)) if crowd.get("voted") else problem
 
 
