@@ -104,6 +104,14 @@ def test_two_cells_that_are_one_run(ran: list[str], tmp_path: Path) -> None:
     assert [row["setting"] for row in rows] == ["few", "many"]
 
 
+def test_a_run_of_two_cells_has_what_either_asks_for(table: Table) -> None:
+    job = table.jobs()[0]
+    first, second = (job | {"run": job["run"] | asked} for asked in ({"keep": ["history"]}, {"measures": ["other"]}))
+    (joint,) = run_table.pending_jobs([first, second], [])
+    assert joint["run"]["keep"] == ["history", *job["run"]["keep"]]
+    assert joint["run"]["measures"] == [*job["run"]["measures"], "other"]
+
+
 def test_two_processes_find_the_same(table: Table, tmp_path: Path) -> None:
     jobs = table.jobs(seeds=1)
     one = run_table.run_table(table, jobs, tmp_path / "one.jsonl")

@@ -58,9 +58,19 @@ def select_failures(jobs: list[Job], rows: list[Row]) -> list[Row]:
 
 
 def pending_jobs(jobs: list[Job], rows: list[Row]) -> list[Job]:
-    """The jobs that have no row yet; of two cells that are the same run, one."""
+    """The jobs that have no row yet; two cells that are the same run are one job, with all that either asks for."""
     found = {row["digest"]: row for row in rows}
-    return list({job["digest"]: job for job in jobs if not _is_complete(found, job)}.values())
+    waiting: dict[str, Job] = {}
+    for job in jobs:
+        if not _is_complete(found, job):
+            same = waiting.get(job["digest"])
+            waiting[job["digest"]] = job if same is None else _join_jobs(same, job)
+    return list(waiting.values())
+
+
+def _join_jobs(first: Job, second: Job) -> Job:
+    asked = {what: list(dict.fromkeys(first["run"][what] + second["run"][what])) for what in ("measures", "keep")}
+    return first | {"run": first["run"] | asked}
 
 
 def _is_complete(found: dict[str, Row], job: Job) -> bool:
