@@ -1,16 +1,18 @@
 """How the time of a label and iteration grows with the labels: numba, stream and dask on the same tables.
 
-    python benchmarks/growth.py SCRATCH                # 10⁶, 10⁷ and 10⁸ labels, all three engines
-    python benchmarks/growth.py SCRATCH 1e6 3e6        # these sizes
+    python benchmarks/growth.py SCRATCH                   # 10⁶, 10⁷ and 10⁸ labels, all three engines
+    python benchmarks/growth.py SCRATCH --workers 2000    # the same workers at every size
+    python benchmarks/growth.py SCRATCH 1e6 3e6           # these sizes
     python benchmarks/growth.py SCRATCH 1e7 --engine stream --engine numba
 
-K = 10, 5 labels a task, tasks/1000 workers; iterations of dawid-skene, the median from the end of one to the end of the
-next. Each figure is from a process of its own; the best of three, or as `--runs` says, since other programs may want
-the cores. Figures go to `results/scale.json`, from which `docs/scale_figure.py` draws; the last lines say by how much
-the sizes of an engine differ. SCRATCH takes about 55 bytes a label and keeps tables and sorted labels for other runs.
+K = 10, 5 labels a task, tasks/1000 workers or as many at every size; iterations of dawid-skene, the median from the end
+of one to the end of the next. Each figure is from a process of its own; the best of three, or as `--runs` says, since
+other programs may want the cores. Figures go to `results/scale.json`, from which `docs/scale_figure.py` draws; the last
+lines say by how much the sizes of an engine differ. SCRATCH takes about 55 bytes a label and keeps tables and sorted
+labels for other runs.
 
-Tables of M K² numbers are what grows with the labels here: 0.16, 1.6 and 16 MB, in the second-level cache, the third
-and beyond it.
+With tasks/1000 workers the tables of M K² numbers grow with the labels: 0.16, 1.6 and 16 MB, in the second-level cache,
+the third and beyond it. With the same workers nothing but the labels grows.
 """
 
 from __future__ import annotations
@@ -62,6 +64,7 @@ def main() -> None:
     parser.add_argument("scratch", type=Path)
     parser.add_argument("sizes", nargs="*", type=float, default=[1e6, 1e7, 1e8])
     parser.add_argument("--engine", action="append", choices=ENGINES)
+    parser.add_argument("--workers", type=int, help="at every size; tasks/1000, if left out")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -70,12 +73,14 @@ def main() -> None:
         return
     found: dict[str, list[float]] = {}
     for size in (int(each) for each in given.sizes):
-        folder, scratch = given.scratch / f"tables-{size}", given.scratch / f"growth-{size}"
-        make_tables(folder, size)
+        crowd = "" if given.workers is None else f"-{given.workers}"
+        folder, scratch = given.scratch / f"tables-{size}{crowd}", given.scratch / f"growth-{size}{crowd}"
+        make_tables(folder, size, given.workers)
         for engine in given.engine or ENGINES:
             runs = [run(engine, folder, scratch) for _ in range(given.runs)]
             best = min(runs, key=lambda each: each["ns_per_label_iteration"])
-            note_result(engine, f"{size:.0e}", {**best, "runs": given.runs})
+            name = f"{size:.0e}" if given.workers is None else f"{size:.0e}, {given.workers} workers"
+            note_result(engine, name, {**best, "runs": given.runs})
             found.setdefault(engine, []).append(best["ns_per_label_iteration"])
     for engine, figures in found.items():
         ratio = max(figures) / min(figures)

@@ -16,11 +16,11 @@ MIX = 2654435761  # odd, so that task × MIX mod 2⁴⁰ names every task once, 
 RESULTS = Path(__file__).parent / "results" / "scale.json"
 
 
-def make_tables(folder: Path, n_labels: int) -> list[Path]:
-    """Labels of a crowd with tasks/1000 workers whose accuracies lie between 0.4 and 0.9, others guessed evenly."""
+def make_tables(folder: Path, n_labels: int, n_workers: int | None = None) -> list[Path]:
+    """Labels of workers, tasks/1000 by default, whose accuracies lie between 0.4 and 0.9; others guessed evenly."""
     folder.mkdir(parents=True, exist_ok=True)
     n_tasks = n_labels // LABELS_PER_TASK
-    n_workers = max(n_tasks // TASKS_PER_WORKER, 20)
+    n_workers = n_workers or max(n_tasks // TASKS_PER_WORKER, 20)
     accuracy = np.random.default_rng(1).uniform(0.4, 0.9, n_workers)
     paths, number = [], 0
     for turn in range(LABELS_PER_TASK):  # the first label of every task, then the second …

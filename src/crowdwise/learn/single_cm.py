@@ -90,8 +90,9 @@ class SingleConfusion(Learner):
     -----
     What the good know is drowned in what the bad say, and many labels for each task add no more than their vote.
 
-    `confusion_` is counted afterwards. Where
-    `worker_learning_rate` is None it is `learning_rate`: the matrix learns from every task.
+    `confusion_` is counted afterwards. Where `worker_learning_rate` is None it is `learning_rate`: the matrix learns
+    from every task. A network that trains until it knows wrong labels by heart may need a faster matrix: on MNIST with
+    a vote that is right in two tasks of three, ten times the rate gave 86.0 % in place of 81.8 (tanno-table-1-causes).
     """
 
     slug = "single-cm"
