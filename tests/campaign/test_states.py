@@ -78,10 +78,9 @@ def test_gold_stays_gold_after_a_restart_and_an_undo(make: Any, tmp_path: Path) 
     (tmp_path / "gold.csv").write_text("task,label\nt0,cat\n")
     crowd = make(2, more='[answers]\nper_task = 1\n[gold]\nfile = "gold.csv"\n')
     worker = crowd.enter("ann")
-    for task in crowd.lease(worker, 2):
-        crowd.submit(worker, task, n_next=0)
     crowd.campaign.queue.gold_share = 1
-    crowd.submit(worker, *crowd.lease(worker), n_next=0)
+    for task in reversed(crowd.lease(worker, 2)):  # gold comes first, and is answered last
+        crowd.submit(worker, task, n_next=0)
     crowd.sweep()
     other = restart(crowd)
     other.undo(worker, "u")
