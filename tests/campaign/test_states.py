@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.campaign.campaigns import prepare
+import sqlalchemy as sa
+from tests.campaign.campaigns import prepare, write_project
 from tests.campaign.test_databases import Crowd, make_crowds
 
+from crowdwise.campaign import tables as db
+from crowdwise.campaign.exports import export_table
 from crowdwise.campaign.leases import BARRED
 from crowdwise.campaign.manager_actions import ManagerActions
 from crowdwise.campaign.project import read_project
+from crowdwise.campaign.running_campaign import open_campaign
+from crowdwise.campaign.service import Service
 from crowdwise.campaign.task_files import Task
 
 if TYPE_CHECKING:
@@ -158,3 +165,41 @@ def test_a_manager_finds_what_another_server_has_just_added(make: Any, tmp_path:
     actions.set_task_state("late", "finished")
     assert crowd.campaign.store.find_task("late").state == "finished"
     other.campaign.stop()
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_a_task_that_another_server_has_just_added(make: Any, tmp_path: Path) -> None:
+    head = 'title = "x"\n[question]\nkind = "comparison"\ntext = "Which?"\n'
+    crowd = make(head=head, tasks="task,left,right\nt0,a,b\n")
+    other = Crowd(prepare(read_project(tmp_path / "project.toml")))
+    other.campaign.store.clock = crowd.campaign.store.clock
+    ann = crowd.enter("ann")
+
+    def add(name: str) -> int:
+        crowd.campaign.store.add_tasks([Task(name, {"left": "u", "right": "v"})])
+        crowd.run(crowd.campaign.load_new)
+        return crowd.campaign.task_numbers[name]
+
+    late = add("late")
+    assert late in crowd.lease(ann, 2)
+    assert late in other.lease(ann, 2)
+    assert other.campaign.tasks[late].name == "late"
+    later = add("later")
+    assert asyncio.run(other.campaign.find_task("later")) == later
+    last = add("last")
+    crowd.submit(ann, last, "left")
+    labels = export_table(Service(other.campaign), "labels")
+    assert labels.select(["task", "left", "right"]).to_pylist() == [{"task": "last", "left": "u", "right": "v"}]
+    other.campaign.stop()
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_servers_that_start_at_once_with_another_number_of_answers(make: Any, tmp_path: Path) -> None:
+    make(50).campaign.stop()
+    project = read_project(write_project(tmp_path, 50, more="[answers]\nper_task = 5\n"))
+    with ThreadPoolExecutor(4) as pool:
+        for campaign in pool.map(lambda _: open_campaign(project), range(4)):
+            campaign.store.close()
+    with campaign.store.read() as connection:
+        assert connection.execute(sa.select(sa.func.count()).select_from(db.slots)).scalar() == 250
+    campaign.store.close()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from crowdwise.campaign import tables as db
+from crowdwise.campaign.answer_tables import counted_answers
 from crowdwise.campaign.batch_leases import BatchLeases
 from crowdwise.campaign.images import import_images
 from crowdwise.campaign.leases import ACCEPTED, BARRED, Answer, Leases, Outcome
@@ -25,6 +26,8 @@ from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    import pyarrow as pa
 
     from crowdwise.campaign.project import Project
 
@@ -262,7 +265,13 @@ class Campaign:
         if not self._find_active(work, [worker]):
             return Outcome(BARRED)
         self._prepare(work, [worker])
-        return Outcome(ACCEPTED, self.leases.lease(work.cursor, worker, n, work.now))
+        return self._know(work, Outcome(ACCEPTED, self.leases.lease(work.cursor, worker, n, work.now)))
+
+    def _know(self, work: Work, outcome: Outcome) -> Outcome:
+        """The same, after loading what another server has just added if the worker holds it."""
+        if any(task not in self.tasks for task in outcome.tasks):
+            self.load_new(work)
+        return outcome
 
     def _prepare(self, work: Work, workers: list[int]) -> None:
         """See what other servers gave out, before questions or answers that the budget or a worker's limit may end."""
@@ -295,19 +304,31 @@ class Campaign:
         active = [given for given in batch if given.worker in may_work]
         self._prepare(work, [given.worker for given in active])
         stored = iter(self.leases.submit_many(work.cursor, active, work.now) if active else ())
-        return [next(stored) if given.worker in may_work else Outcome(BARRED) for given in batch]
+        return [self._know(work, next(stored)) if given.worker in may_work else Outcome(BARRED) for given in batch]
 
     async def undo(self, worker: int, key: str) -> Outcome:
         """Take a worker's last answer back."""
-        outcome = await self.writer.run(
-            lambda work: (
-                self.leases.undo(work.cursor, worker, key, work.now)
-                if self._find_active(work, [worker])
-                else Outcome(BARRED)
-            )
-        )
+        outcome = await self.writer.run(lambda work: self._undo(work, worker, key))
         self.changed += 1
         return outcome
+
+    def _undo(self, work: Work, worker: int, key: str) -> Outcome:
+        if not self._find_active(work, [worker]):
+            return Outcome(BARRED)
+        return self._know(work, self.leases.undo(work.cursor, worker, key, work.now))
+
+    async def find_task(self, name: str) -> int | None:
+        """The number of a task, even if another server has just added it; None if there is no such task."""
+        if name not in self.task_numbers and not self.store.is_sqlite:
+            await self.writer.run(self.load_new)
+        return self.task_numbers.get(name)
+
+    def counted_answers(self) -> pa.Table:
+        """The answers that count, once their tasks are known here, even those that another server has just added."""
+        table = counted_answers(self.store)
+        if not self.task_numbers.keys() >= set(table["task"].to_pylist()):
+            self.writer.run_blocking(self.load_new)
+        return table
 
     async def leave(self, worker: int) -> None:
         """Free what a worker holds."""
