@@ -91,6 +91,7 @@ def test_gold_stays_gold_after_a_restart_and_an_undo(make: Any, tmp_path: Path) 
     crowd.sweep()
     other = restart(crowd)
     other.undo(worker, "u")
+    other.run(lambda work: other.campaign.leases.leave(work.cursor, worker))
     assert (list(other.campaign.queue.taken), other.campaign.queue.n_open) == ([1], 0)
     other.campaign.stop()
 
