@@ -401,6 +401,11 @@ def test_files_that_are_no_database_stay_as_they_are(tmp_path: Path, begun: bool
         ("UPDATE settings SET value = 'xyz' WHERE name = 'secret'", "key in the campaign's database is damaged"),
         ("UPDATE tasks SET content = '{'", "'t0' in the database is damaged"),
         ("UPDATE tasks SET gold = '{'", "a known answer cannot be read"),
+        ("UPDATE tasks SET content = '[]'", "a task shows no fields"),
+        ("UPDATE tasks SET name = x'00ff' WHERE id = 1", "a row of its table tasks cannot be read"),
+        ("UPDATE tasks SET id = -1 WHERE id = 1", "a task has no number"),
+        ("UPDATE settings SET value = 'soon' WHERE name = 'lease_seconds'", "how long questions were out"),
+        ("INSERT INTO actions VALUES (1, 'today', 'token', 'export', '', '')", "an action has no time"),
         ("UPDATE slots SET state = 1, expires = 'soon'", "out until no time"),
         ("INSERT INTO alembic_version VALUES ('v9')", "damaged"),
         ("INSERT INTO answers VALUES (1, 1, 1, 0, 'answer', 'cat', NULL, 'k', 1.0, NULL)", "answer cannot be read"),
@@ -575,8 +580,11 @@ def test_a_client_says_what_is_wrong() -> None:
         Client("http://x", "t", tries=0)
     with pytest.raises(InputError, match="timeout is -1"):
         Client("http://x", "t", timeout=-1)
-    with pytest.raises(InputError, match="None is no address"):
-        Client(None, "t")  # type: ignore[arg-type]
+    for address in (None, "http://x\n", "http://\ud800"):
+        with pytest.raises(InputError, match="is no address"):
+            Client(address, "t")  # type: ignore[arg-type]
+    with Client(f"http://{'x' * 300}", "t", tries=1) as client, pytest.raises(ClientError, match="does not answer"):
+        client.status()
 
 
 @pytest.mark.parametrize(
@@ -586,6 +594,12 @@ def test_a_client_says_what_is_wrong() -> None:
         (lambda client, _: client.add_worker(""), "worker is ''"),
         (lambda client, _: client.add_tasks(["a"]), "'a' is no task"),
         (lambda client, _: client.add_tasks([{"task": 5}]), "task is 5"),
+        (lambda client, _: client.add_tasks([{"task": "a", "model": "b"}]), "model is 'b'"),
+        (lambda client, _: client.add_tasks([{1: "a"}]), "is no task"),
+        (lambda client, _: client.add_tasks([{"task": "a", "gold": object()}]), "is no answer"),
+        (lambda client, _: client.add_tasks([{"task": "a", "gold": float("nan")}]), "is no answer"),
+        (lambda client, asked: client.answer(asked, "\ud800"), "is no answer"),
+        (lambda client, asked: client.answer(asked, {"a", 1}), "is no answer"),
         (lambda client, _: client.set_worker_state("ann", "exclude"), "state is 'exclude'"),
         (lambda client, asked: client.answer(asked, object()), "is no answer"),
         (lambda client, asked: client.answer(asked, float("nan")), "is no answer"),

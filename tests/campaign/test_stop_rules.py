@@ -63,7 +63,8 @@ def test_chance_decides_among_equals_and_gold_is_mixed_in() -> None:
     queue = TaskQueue(cap=1_000, gold_share=0.25, random_state=0)
     for task in range(100):
         queue.add(task)
-    queue.add(100, gold=True)
+    queue.note_gold(100)
+    queue.add(100)
     drawn = [first(queue, worker) for worker in range(2_000)]
     assert len(set(drawn)) == 101
     assert 400 < drawn.count(100) < 600  # 25% of 2,000; four standard deviations are 77

@@ -219,7 +219,7 @@ async def post_answer(request: Request) -> Response:
             task=form.get("task", ""), ticket=form.get("ticket", ""), key=form.get("key", ""), answer=answer,
             seconds=_seconds(service, form.get("shown")),
         )  # fmt: skip
-        outcome = await service.campaign.submit(answer_from_form(request, worker.id, given))
+        outcome = await service.campaign.submit(await answer_from_form(request, worker.id, given))
     except ValidationError:
         return _go(note="invalid")
     except HTTPException as error:
@@ -243,7 +243,7 @@ async def post_skip(request: Request) -> Response:
         )
     except ValidationError:
         return _go(note="invalid")
-    outcome = await service.campaign.submit(answer_from_form(request, worker.id, given))
+    outcome = await service.campaign.submit(await answer_from_form(request, worker.id, given))
     return _go(note="skipped" if outcome.status in (ACCEPTED, REPEATED) else outcome.status)
 
 

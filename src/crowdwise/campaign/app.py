@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 import crowdwise
 from crowdwise.campaign import annotator_pages, manager_api, manager_pages, page_templates, worker_api
@@ -109,6 +110,11 @@ def _add_error_pages(app: FastAPI, service: Service) -> None:
     @app.exception_handler(InputError)
     async def refuse_input(request: Request, error: InputError) -> Response:
         return reply(request, 422, str(error))
+
+    @app.exception_handler(ClientDisconnect)
+    async def end_unheard(_request: Request, _error: ClientDisconnect) -> Response:
+        """Who sent half a request and went hears no reply; it is no fault of the server."""
+        return Response(status_code=400)
 
     @app.exception_handler(SQLAlchemyError)  # while something is read
     @app.exception_handler(StoreUnavailableError)

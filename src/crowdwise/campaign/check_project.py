@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,6 +53,8 @@ def _check_database(project: Project, tasks: list[Task]) -> str:
     place = project.database_place
     if isinstance(place, Path):
         examine_file(place)
+        if not os.access(place.parent, os.W_OK):
+            raise InputError(f"The database {place} cannot be used: nothing can be written to its folder.")
         engine = sa.create_engine("sqlite://", creator=partial(open_to_read, place))
     else:
         engine = sa.create_engine(place)

@@ -74,7 +74,10 @@ class Client:
         check_count("tries", tries)
         check_number("timeout", timeout, low=0, above=True)
         headers = {"authorization": f"Bearer {token}"}
-        self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout, transport=transport)
+        try:
+            self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout, transport=transport)
+        except httpx.InvalidURL as error:
+            raise InputError(f"{quote(address)} is no address of a server: {error}") from error
         self._address, self._tries = address, tries
 
     def __enter__(self) -> Client:
@@ -92,7 +95,7 @@ class Client:
         for attempt in range(self._tries):
             try:
                 reply = self._http.request(method, path, json=content, **more)
-            except (httpx.TransportError, httpx.InvalidURL) as error:
+            except (httpx.TransportError, httpx.InvalidURL, UnicodeError) as error:  # the last of a name too long
                 if attempt == self._tries - 1:
                     raise ClientError(0, f"{self._address} does not answer: {error}") from error
             else:
@@ -166,11 +169,16 @@ class Client:
         while found.questions and (most is None or done < most):
             began = time.monotonic()
             answer = decide(found.questions[0])
-            if answer is None:
-                found = self.skip(found.questions[0], "no answer")
-                continue
-            found = self.answer(found.questions[0], answer, seconds=time.monotonic() - began)
-            done += 1
+            try:
+                if answer is None:
+                    found = self.skip(found.questions[0], "no answer")
+                    continue
+                found = self.answer(found.questions[0], answer, seconds=time.monotonic() - began)
+                done += 1
+            except ClientError as error:
+                if error.status != 409:
+                    raise
+                found = self.next_questions()  # it was stopped, or answered by others, meanwhile
         return done
 
     # ---- for managers -------------------------------------------------------------------------------------
@@ -202,9 +210,10 @@ class Client:
         """Add tasks, each with its name under "task" and what it shows; returns how many are new."""
         body = []
         for task in tasks:
-            if not isinstance(task, dict):
+            if not isinstance(task, dict) or not all(isinstance(key, str) for key in task):
                 raise InputError(f"{quote(task)} is no task. Give dicts with its name under task, and what it shows.")
-            body.append(_make(models.NewTask, **task).model_dump(exclude_none=True))
+            known = {"gold": _as_json(task["gold"])} if "gold" in task else {}
+            body.append(_make(models.NewTask, **{**task, **known}).model_dump(exclude_none=True))
         return self._read(TypeAdapter(models.TasksReply), self._send("POST", "/api/tasks", body)).added
 
     def set_worker_state(self, worker: str, state: str, reason: str = "") -> None:
@@ -233,7 +242,7 @@ class Client:
         return self._send("GET", f"/api/export/{tool}/{content}").content
 
 
-def _make(model: type[M], **values: Any) -> M:
+def _make(model: type[M], /, **values: Any) -> M:
     """The body of a request; raises `InputError` for what the server would not take."""
     try:
         return model.model_validate(values)
@@ -245,9 +254,9 @@ def _make(model: type[M], **values: Any) -> M:
 
 def _as_json(answer: Any) -> Any:
     """An answer as JSON has it: numbers and arrays of numpy as Python's, sets as lists."""
-    plain = answer.tolist() if hasattr(answer, "tolist") else sorted(answer) if isinstance(answer, set) else answer
     try:
-        json.dumps(plain, allow_nan=False)
+        plain = answer.tolist() if hasattr(answer, "tolist") else sorted(answer) if isinstance(answer, set) else answer
+        json.dumps(plain, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{quote(answer)} is no answer: give a text, a finite number or a list of texts.") from error
     return plain

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from crowdwise.campaign.answer_tables import answer_columns, counted_answers, every_answer
+from crowdwise.campaign.answer_tables import answer_columns, every_answer
 from crowdwise.labels.table_output import defuse_table
 
 if TYPE_CHECKING:
@@ -29,9 +29,10 @@ FORMATS = {
 def export_table(service: Service, name: str) -> pa.Table:
     """One of `TABLES`: `labels` is what `crowdwise aggregate` reads, `answers` has every revision and skip."""
     campaign = service.campaign
+    answers = campaign.counted_answers() if name == "labels" else None  # before the tasks: theirs may be new
     contents = {task.name: task.content for task in list(campaign.tasks.values())}
-    if name == "labels":
-        return answer_columns(counted_answers(campaign.store), service.project.question, contents)
+    if answers is not None:
+        return answer_columns(answers, service.project.question, contents)
     if name == "answers":
         return every_answer(campaign.store)
     if name == "workers":

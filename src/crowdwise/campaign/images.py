@@ -13,6 +13,8 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from crowdwise.labels.atomic_output import replace_file
 from crowdwise.labels.errors import InputError, quote
 
@@ -45,7 +47,7 @@ def encode_image(content: bytes) -> tuple[str, bytes]:
             with Image.open(io.BytesIO(content), formats=FORMATS) as opened:
                 _check_size(opened.size)
                 is_photograph = opened.format == "JPEG"
-                image = ImageOps.exif_transpose(opened).convert("RGB" if is_photograph else "RGBA")
+                image = _to_bytes(ImageOps.exif_transpose(opened)).convert("RGB" if is_photograph else "RGBA")
     except InputError:
         raise
     except Exception as error:  # Pillow's readers raise whatever broken bytes make them raise
@@ -60,6 +62,13 @@ def encode_image(content: bytes) -> tuple[str, bytes]:
         bare.save(buffer, "PNG")
     written = buffer.getvalue()
     return f"{hashlib.sha256(written).hexdigest()}.{'jpg' if is_photograph else 'png'}", written
+
+
+def _to_bytes(image: Image.Image) -> Image.Image:
+    """Grey of 16 bits in 8: Pillow would show all but the darkest as white."""
+    if not image.mode.startswith("I"):
+        return image
+    return Image.fromarray((np.asarray(image) // 256).astype(np.uint8))
 
 
 def _check_size(size: tuple[int, int]) -> None:

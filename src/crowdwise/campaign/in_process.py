@@ -36,6 +36,8 @@ def serve_in_thread(campaign: Campaign, token: str = "") -> Iterator[str]:
 
 
 def _serve(campaign: Campaign, token: str) -> Iterator[str]:
+    if campaign.writer.has_begun:
+        raise InputError("This campaign has been served already. Open it again with open_campaign.")
     if token:
         campaign.store.write_setting("token", hash_token(check_token(token, "The manager's token")))
     with socket.socket() as listener:

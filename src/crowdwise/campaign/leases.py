@@ -111,10 +111,11 @@ class Leases:
             f"UPDATE slots SET state = {ANSWERED}, expires = NULL "
             f"WHERE task_id = ? AND worker_id = ? AND state = {LEASED}"
         )
-        self._free = line(
-            f"UPDATE slots SET state = {FREE}, worker_id = NULL, expires = NULL "
-            f"WHERE task_id = ? AND worker_id = ? AND state = {LEASED}"
+        freed = (  # of a task that was stopped, nobody takes the place
+            f"state = CASE (SELECT state FROM tasks WHERE tasks.id = slots.task_id) WHEN 'open' THEN {FREE} "
+            f"ELSE {CLOSED} END, worker_id = NULL, expires = NULL"
         )
+        self._free = line(f"UPDATE slots SET {freed} WHERE task_id = ? AND worker_id = ? AND state = {LEASED}")
         self._again = line(
             f"UPDATE slots SET state = {LEASED}, expires = ? WHERE task_id = ? AND worker_id = ? AND state = {ANSWERED}"
         )
@@ -132,17 +133,11 @@ class Leases:
         self._any = line(
             f"SELECT s.task_id FROM slots AS s JOIN tasks AS t ON t.id = s.task_id WHERE s.state = {FREE} "
             "AND t.state = 'open' AND t.gold IS NULL AND NOT EXISTS (SELECT 1 FROM slots AS o WHERE "
-            "o.task_id = s.task_id AND o.worker_id = ?) AND NOT EXISTS (SELECT 1 FROM answers AS a WHERE "
-            "a.task_id = s.task_id AND a.worker_id = ?) LIMIT 1"
+            "o.task_id = s.task_id AND o.worker_id = ?) AND COALESCE((SELECT a.kind FROM answers AS a WHERE "
+            "a.task_id = s.task_id AND a.worker_id = ? ORDER BY a.revision DESC LIMIT 1), 'undo') = 'undo' LIMIT 1"
         )
-        self._sweep = line(
-            f"UPDATE slots SET state = {FREE}, worker_id = NULL, expires = NULL "
-            f"WHERE state = {LEASED} AND expires <= ? RETURNING task_id"
-        )
-        self._leave = line(
-            f"UPDATE slots SET state = {FREE}, worker_id = NULL, expires = NULL "
-            f"WHERE state = {LEASED} AND worker_id = ? RETURNING task_id"
-        )
+        self._ended = line(f"SELECT task_id, worker_id FROM slots WHERE state = {LEASED} AND expires <= ?{lock}")
+        self._leave = line(f"UPDATE slots SET {freed} WHERE state = {LEASED} AND worker_id = ? RETURNING task_id")
         among = "IN (SELECT value FROM json_each(?))" if is_sqlite else "= ANY(%s::int[])"
         self._as_list: Callable[[list[int]], Any] = json.dumps if is_sqlite else list
         self._finish = line(
@@ -154,6 +149,7 @@ class Leases:
             "UPDATE tasks SET state = 'open', reason = '', finished = NULL "
             "WHERE id = ? AND substr(reason, 1, 7) <> 'manager'"
         )
+        self._taken = line(f"SELECT COUNT(*) FROM slots WHERE task_id = ? AND state <> {FREE}")
         self._open_slots = line(f"UPDATE slots SET state = {FREE} WHERE task_id = ? AND state = {CLOSED}")
 
     def lease(self, cursor: Any, worker: int, n: int, now: float) -> tuple[int, ...]:
@@ -307,27 +303,31 @@ class Leases:
         self.n_leased += 1
         cursor.execute(self._reopen, (task,))
         if cursor.rowcount:
-            if task not in self.queue.taken:
-                self.queue.add(task, self.queue.cap)
             cursor.execute(self._open_slots, (task,))
+            cursor.execute(self._taken, (task,))
+            self.queue.add(task, cursor.fetchone()[0])
         return Outcome(ACCEPTED, (task,), task)
 
     def leave(self, cursor: Any, worker: int) -> None:
         """Free what a worker holds; they may be asked it again."""
         cursor.execute(self._leave, (worker,))
         for (task,) in cursor.fetchall():
-            self.queue.change(task, -1)
-            self.queue.seen[worker].discard(task)
-            self.n_leased -= 1
+            self._note_freed(worker, task)
+
+    def _note_freed(self, worker: int, task: int) -> None:
+        """Remember that a worker gave no answer to a question that was theirs: it may be asked of them again."""
+        self.queue.change(task, -1)
+        self.queue.seen[worker].discard(task)
+        self.n_leased -= 1
 
     def sweep(self, cursor: Any, now: float) -> int:
-        """Free what was held too long; returns how many places."""
-        cursor.execute(self._sweep, (now,))
-        freed = cursor.fetchall()
-        for (task,) in freed:
-            self.queue.change(task, -1)
-        self.n_leased -= len(freed)
-        return len(freed)
+        """Free what was held too long, so that anybody may be asked it (again); returns how many places."""
+        cursor.execute(self._ended, (now,))
+        ended = cursor.fetchall()
+        for task, worker in ended:
+            cursor.execute(self._free, (task, worker))
+            self._note_freed(worker, task)
+        return len(ended)
 
     def finish_full(self, cursor: Any, now: float) -> list[int]:
         """Mark tasks finished that have all their answers; returns them."""

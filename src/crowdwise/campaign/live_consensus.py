@@ -24,7 +24,7 @@ import pyarrow as pa
 from scipy.special import betaincinv
 
 from crowdwise.acquire import OnlineModel
-from crowdwise.campaign.answer_tables import answer_columns, counted_answers
+from crowdwise.campaign.answer_tables import answer_columns
 from crowdwise.campaign.api_models import Portrait
 from crowdwise.campaign.project import format_number
 from crowdwise.labels.errors import CrowdwiseError
@@ -104,7 +104,7 @@ class LiveConsensus:
 
 
 def _make_snapshot(campaign: Campaign, changed: int) -> Snapshot:
-    table = counted_answers(campaign.store)
+    table = campaign.counted_answers()
     given = [json.loads(each) for each in table["answer"].to_pylist()]
     names, people = table["task"].to_pylist(), table["worker"].to_pylist()
     votes: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))

@@ -48,10 +48,11 @@ class ManagerActions:
         self.campaign.changed += 1
 
     def _find_worker(self, name: str) -> KnownWorker:
-        number = self.campaign.worker_numbers.get(name)
-        if number is None:
+        if name not in self.campaign.worker_numbers:  # another server may have just added them
+            self.campaign.writer.run_blocking(lambda given: self.campaign.load_workers(given.connection))
+        if name not in self.campaign.worker_numbers:
             raise InputError(f"There is no worker {quote(name)}.")
-        return self.campaign.workers[number]
+        return self.campaign.workers[self.campaign.worker_numbers[name]]
 
     def add_worker(self, name: str) -> KnownWorker:
         """A worker who is to have a link."""
@@ -118,8 +119,10 @@ class ManagerActions:
             db.tasks.update().where(db.tasks.c.id.in_(held), db.tasks.c.reason == "cap")
             .values(state="open", reason="", finished=None)
         )  # fmt: skip
+        is_open = db.slots.c.task_id.in_(sa.select(db.tasks.c.id).where(db.tasks.c.state == "open"))
+        state = sa.case((is_open, db.FREE), else_=db.CLOSED)
         work.connection.execute(
-            db.slots.update().where(db.slots.c.worker_id == worker).values(worker_id=None, state=db.FREE, expires=None)
+            db.slots.update().where(db.slots.c.worker_id == worker).values(worker_id=None, state=state, expires=None)
         )
 
     @staticmethod
@@ -182,6 +185,8 @@ class ManagerActions:
 
     def set_task_state(self, name: str, state: str, reason: str = "") -> None:
         """Stop a task ("finished") or ask it again ("open")."""
+        if name not in self.campaign.task_numbers:  # another server may have just added it
+            self.campaign.writer.run_blocking(self.campaign.load_new)
         task = self.campaign.task_numbers.get(name)
         if task is None:
             raise InputError(f"There is no task {quote(name)}.")
@@ -199,9 +204,10 @@ class ManagerActions:
         )
         finished = state == "finished"
         values = {"state": state, "reason": reason if finished else "", "finished": work.now if finished else None}
-        changed = work.connection.execute(
-            db.tasks.update().where(db.tasks.c.id == task, db.tasks.c.state != state).values(values)
-        )
+        this, others = db.tasks.c.id == task, db.tasks.c.state != state
+        changed = work.connection.execute(db.tasks.update().where(this, others).values(values))
+        if finished and reason.startswith("manager"):  # what was finished by itself is not opened again either
+            work.connection.execute(db.tasks.update().where(this).values(reason=reason))
         if finished:
             self.campaign.queue.close(task)
             if changed.rowcount:
@@ -209,7 +215,8 @@ class ManagerActions:
             return
         taken = sa.select(sa.func.count()).where(db.slots.c.task_id == task, db.slots.c.state != db.FREE)
         n_taken = work.connection.execute(taken).scalar_one()
-        self.campaign.queue.add(task, n_taken, gold=self.campaign.tasks[task].has_gold)
+        self.campaign.queue.add(task, n_taken)
+        self.campaign.leases.touched.add(task)  # it may have all its answers, and is finished again
 
     def set_paused(self, paused: bool, reason: str = "") -> None:
         """Give out no more questions, or go on; answers to questions that are out are still taken."""

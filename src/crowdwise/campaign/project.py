@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from crowdwise.acquire.pair_worth import JOINT
 from crowdwise.acquire.task_policies import TASK_POLICIES
 from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.unseen_characters import LETTER
 
 __all__ = ["KINDS", "Example", "Project", "Question", "StopRule", "format_number", "read_project"]
 
@@ -82,6 +83,7 @@ class Question:
             value = math.nan
         if not self.low <= value <= self.high:
             raise InputError(f"{quote(answer)} is no number from {self._scale}.")
+        value = float(format_number(value)) + 0.0  # 0.1 + 0.2 is 0.3, and -0 is 0
         n_steps = (value - self.low) / self.step
         if abs(n_steps - round(n_steps)) > 1e-6 * max(1.0, abs(n_steps)) and value != self.high:
             raise InputError(f"{quote(answer)} is no number from {self._scale} in steps of {format_number(self.step)}.")
@@ -261,7 +263,7 @@ class Section:
         given = self.values.pop(key, [])
         if not isinstance(given, list) or not all(isinstance(each, str) and each.strip() for each in given):
             raise self._fail(key, given, "a list of texts, none of them empty")
-        if hidden := [each for each in given if each != each.strip() or not each.isprintable()]:
+        if hidden := [each for each in given if each != each.strip() or not each.isprintable() or LETTER.search(each)]:
             raise self._fail(
                 key,
                 given,
@@ -302,6 +304,8 @@ def read_project(path: str | Path) -> Project:
         raise InputError(f"{path} is no TOML file: {error}.") from error
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}.") from error
+    if path.is_symlink():
+        path = path.resolve()  # what it names lies beside the file itself, as the database does
     whole = Section("", values, path)
     sections = {name: whole.section(name) for name in SECTIONS}
     title = whole.text("title", most=200)

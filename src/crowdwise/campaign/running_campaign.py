@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from crowdwise.campaign import tables as db
+from crowdwise.campaign.answer_tables import counted_answers
 from crowdwise.campaign.batch_leases import BatchLeases
 from crowdwise.campaign.images import import_images
 from crowdwise.campaign.leases import ACCEPTED, BARRED, Answer, Leases, Outcome
@@ -25,6 +26,8 @@ from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    import pyarrow as pa
 
     from crowdwise.campaign.project import Project
 
@@ -160,6 +163,8 @@ class Campaign:
             except ValueError as error:
                 raise InputError(f"Task {quote(name)} in the database is damaged. Take its latest backup.") from error
             self.task_numbers[name] = number
+            if gold is not None:
+                self.queue.note_gold(number)
         only_gold = all(
             task.has_gold for task in self.tasks.values()
         )  # a test of workers: there is nothing else to ask
@@ -186,14 +191,24 @@ class Campaign:
         for task in [task for task in queue.taken if task not in open_tasks]:
             queue.close(task)
         for task, n in open_tasks.items():
-            queue.add(task, n, gold=self.tasks[task].has_gold)
-        for worker, task in connection.execute(sa.select(db.answers.c.worker_id, db.answers.c.task_id)):
-            queue.seen[worker].add(task)
+            queue.add(task, n)
+        answers = db.answers.c
+        given = sa.select(answers.id, answers.worker_id, answers.task_id, answers.kind).order_by(answers.id)
+        self._note_seen(connection.execute(given))
         held = sa.select(slots.worker_id, slots.task_id, slots.state).where(slots.worker_id.is_not(None))
         for worker, task, state in connection.execute(held):
             queue.seen[worker].add(task)
             queue.answered[worker] += state == db.ANSWERED
         self.leases.touched |= {task for task, n in open_tasks.items() if n >= self.project.per_task}
+
+    def _note_seen(self, rows: Iterable[Any]) -> None:
+        """Know who has had which task, of rows of answers in their order; who takes an answer back is asked again."""
+        for number, worker, task, kind in rows:
+            if kind == "undo":
+                self.queue.seen[worker].discard(task)
+            else:
+                self.queue.seen[worker].add(task)
+            self._newest_answer = max(self._newest_answer, number)
 
     def count_answers(self, connection: sa.Connection) -> None:
         """Count answers and leases."""
@@ -209,7 +224,7 @@ class Campaign:
         self.leases.sweep(work.cursor, work.now)
         self.announce_finished(work, self.leases.finish_full(work.cursor, work.now))
         if time.monotonic() - self._refreshed > REFRESH:
-            self._load_new(work)
+            self.load_new(work)
             self.load_workers(work.connection)
             before = self.n_answers
             self.count_answers(work.connection)
@@ -227,10 +242,8 @@ class Campaign:
         for task in execute(recent).scalars():
             self.queue.close(task)
         # Numbers of answers are given before their commit, so that a lower one may come to be seen later.
-        line = sa.select(answers.id, answers.worker_id, answers.task_id).where(answers.id > self._newest_answer - 1_000)
-        for number, worker, task in execute(line):
-            self.queue.seen[worker].add(task)
-            self._newest_answer = max(self._newest_answer, number)
+        line = sa.select(answers.id, answers.worker_id, answers.task_id, answers.kind)
+        self._note_seen(execute(line.where(answers.id > self._newest_answer - 1_000).order_by(answers.id)))
         n_open = execute(sa.select(sa.func.count()).where(tasks.state == "open")).scalar_one()
         if n_open != len(self.queue.taken):
             self.load_queue(work.connection)
@@ -249,10 +262,16 @@ class Campaign:
         return await self.writer.run(lambda work: self._lease(work, worker, n))
 
     def _lease(self, work: Work, worker: int, n: int) -> Outcome:
-        if not self._is_active(work, worker):
+        if not self._find_active(work, [worker]):
             return Outcome(BARRED)
         self._prepare(work, [worker])
-        return Outcome(ACCEPTED, self.leases.lease(work.cursor, worker, n, work.now))
+        return self._know(work, Outcome(ACCEPTED, self.leases.lease(work.cursor, worker, n, work.now)))
+
+    def _know(self, work: Work, outcome: Outcome) -> Outcome:
+        """The same, after loading what another server has just added if the worker holds it."""
+        if any(task not in self.tasks for task in outcome.tasks):
+            self.load_new(work)
+        return outcome
 
     def _prepare(self, work: Work, workers: list[int]) -> None:
         """See what other servers gave out, before questions or answers that the budget or a worker's limit may end."""
@@ -263,13 +282,16 @@ class Campaign:
             self.count_answers(work.connection)
         self.leases.prepare_workers(work.cursor, workers)
 
-    def _is_active(self, work: Work, worker: int) -> bool:
-        """Whether a worker may work now: they may have been excluded since their request began."""
-        known = self.workers.get(worker)
-        if known is not None:
-            return known.state == "active"
-        state = sa.select(db.workers.c.state).where(db.workers.c.id == worker)  # another server has just added them
-        return bool(work.connection.execute(state).scalar() == "active")
+    def _find_active(self, work: Work, workers: Iterable[int]) -> set[int]:
+        """Those of some workers who may work now: they may have been excluded since their request began.
+
+        On PostgreSQL another server may have excluded them, or may be about to: it waits until this transaction ends,
+        and frees what is answered here.
+        """
+        if self.store.is_sqlite:
+            return {worker for worker in workers if worker in self.workers and self.workers[worker].state == "active"}
+        found = sa.select(db.workers.c.id).where(db.workers.c.id.in_(set(workers)), db.workers.c.state == "active")
+        return set(work.connection.execute(found.with_for_update(read=True)).scalars())
 
     async def submit(self, given: Answer) -> Outcome:
         """Store an answer or a skip; returns once it is on disk, with the next task."""
@@ -278,23 +300,35 @@ class Campaign:
         return outcome
 
     def _submit_many(self, work: Work, batch: list[Answer]) -> list[Outcome]:
-        taken = [self._is_active(work, given.worker) for given in batch]
-        active = [given for given, may in zip(batch, taken, strict=True) if may]
+        may_work = self._find_active(work, [given.worker for given in batch])
+        active = [given for given in batch if given.worker in may_work]
         self._prepare(work, [given.worker for given in active])
         stored = iter(self.leases.submit_many(work.cursor, active, work.now) if active else ())
-        return [next(stored) if may else Outcome(BARRED) for may in taken]
+        return [self._know(work, next(stored)) if given.worker in may_work else Outcome(BARRED) for given in batch]
 
     async def undo(self, worker: int, key: str) -> Outcome:
         """Take a worker's last answer back."""
-        outcome = await self.writer.run(
-            lambda work: (
-                self.leases.undo(work.cursor, worker, key, work.now)
-                if self._is_active(work, worker)
-                else Outcome(BARRED)
-            )
-        )
+        outcome = await self.writer.run(lambda work: self._undo(work, worker, key))
         self.changed += 1
         return outcome
+
+    def _undo(self, work: Work, worker: int, key: str) -> Outcome:
+        if not self._find_active(work, [worker]):
+            return Outcome(BARRED)
+        return self._know(work, self.leases.undo(work.cursor, worker, key, work.now))
+
+    async def find_task(self, name: str) -> int | None:
+        """The number of a task, even if another server has just added it; None if there is no such task."""
+        if name not in self.task_numbers and not self.store.is_sqlite:
+            await self.writer.run(self.load_new)
+        return self.task_numbers.get(name)
+
+    def counted_answers(self) -> pa.Table:
+        """The answers that count, once their tasks are known here, even those that another server has just added."""
+        table = counted_answers(self.store)
+        if not self.task_numbers.keys() >= set(table["task"].to_pylist()):
+            self.writer.run_blocking(self.load_new)
+        return table
 
     async def leave(self, worker: int) -> None:
         """Free what a worker holds."""
@@ -350,12 +384,13 @@ class Campaign:
     async def add_tasks(self, tasks: list[Task]) -> int:
         """Add tasks while the campaign runs; returns how many are new."""
         n_new = await asyncio.to_thread(self.store.add_tasks, tasks)
-        await self.writer.run(self._load_new)
+        await self.writer.run(self.load_new)
         return n_new
 
-    def _load_new(self, work: Work) -> None:
+    def load_new(self, work: Work) -> None:
+        """Know the tasks that were added since."""
         for number in self._load_tasks(work.connection):
-            self.queue.add(number, gold=self.tasks[number].has_gold)
+            self.queue.add(number)
 
     def progress(self, worker: int) -> dict[str, Any]:
         """How far a worker is: their answers, and how many they may give (None if there is no end)."""

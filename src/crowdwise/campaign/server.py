@@ -166,5 +166,6 @@ def serve_campaign(project: Project, *, host: str, port: int, log_requests: bool
             lines.append(f"Workers: {where}/study")
         print("\n".join(lines), flush=True)
         server = make_server(campaign, host, port)
-        signal.signal(signal.SIGHUP, server.handle_exit)  # the terminal was closed: an end like any other
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup has it ignored
+            signal.signal(signal.SIGHUP, server.handle_exit)  # the terminal was closed: an end like any other
         server.run()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from crowdwise.campaign.answer_tables import answer_columns, counted_answers
+from crowdwise.campaign.answer_tables import answer_columns
 from crowdwise.campaign.api_models import Portrait
 from crowdwise.campaign.live_consensus import LiveConsensus, read_known
 from crowdwise.campaign.request_limits import RateLimit
@@ -134,7 +134,7 @@ class Service:
         question = self.project.question
         if question.kind != "classes":
             raise InputError(f"The audit is of classes. Export the labels and use crowdwise audit for {question.kind}.")
-        table = counted_answers(self.campaign.store)
+        table = self.campaign.counted_answers()
         if table.num_rows < 2:
             raise InputError("There are too few answers for an audit.")
         columns = answer_columns(table, question).select(["task", "worker", "label"])

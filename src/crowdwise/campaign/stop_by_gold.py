@@ -15,7 +15,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from crowdwise.acquire import StopEstimate, StopRule
-from crowdwise.campaign.answer_tables import answer_columns, counted_answers
+from crowdwise.campaign.answer_tables import answer_columns
 from crowdwise.campaign.live_consensus import fit_online, read_known
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ __all__ = ["find_stopped_by_gold", "is_check"]
 def find_stopped_by_gold(service: Service) -> tuple[set[str], str]:
     """Tasks that the rule stops, and what it says of them, or why it stops none."""
     project, numbers = service.project, service.campaign.task_numbers
-    table = counted_answers(service.campaign.store)
+    table = service.campaign.counted_answers()
     labels = answer_columns(table, project.question).select(["task", "worker", "label"])
     if not labels.num_rows:
         return set(), "No task is stopped: there are no answers yet"

@@ -7,6 +7,7 @@ and where an answer goes, are in `leases.py`.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import time
 from contextlib import closing, contextmanager
@@ -23,6 +24,7 @@ with explain_missing_package():
     from alembic.config import Config
     from alembic.runtime.migration import MigrationContext
     from alembic.script import ScriptDirectory
+    from sqlalchemy.dialects import sqlite
     from sqlalchemy.dialects.postgresql import insert as insert_postgresql
     from sqlalchemy.dialects.sqlite import insert as insert_sqlite
 
@@ -47,7 +49,14 @@ DAMAGES = {  # what SQLite takes and no campaign has: which rows, and what is wr
     "answers WHERE kind = 'answer' AND (answer IS NULL OR NOT json_valid(answer))": "an answer cannot be read",
     "tasks WHERE gold IS NOT NULL AND NOT json_valid(gold)": "a known answer cannot be read",
     f"slots WHERE expires IS NOT NULL AND ({TIME.format('expires')})": "a question is out until no time",
+    f"actions WHERE {TIME.format('created')}": "an action has no time",
+    "tasks WHERE CASE WHEN json_valid(content) THEN json_type(content) <> 'object' END": "a task shows no fields",
+    "tasks WHERE id < 1": "a task has no number",
+    f"settings WHERE name = '{LEASE}' AND (CAST(value AS REAL) NOT BETWEEN 1 AND 1e6 OR value GLOB '*[^0-9.]*')": (
+        "nobody can tell how long questions were out"
+    ),
 }
+STORED = {sa.String: "'text', 'null'", sa.Integer: "'integer', 'null'", sa.Float: "'real', 'integer', 'null'"}
 
 
 def open_store(project: Project, *, backup: bool = True) -> Store:
@@ -64,7 +73,8 @@ def open_store(project: Project, *, backup: bool = True) -> Store:
 
 def explain_failure(engine: sa.Engine, error: Exception) -> InputError:
     """A database that cannot be used, in a sentence without its password."""
-    where = engine.url.render_as_string(hide_password=True)
+    url = engine.url  # its parameters may hold a password as well
+    where = url.set(query={}).render_as_string(hide_password=True)
     lines = str(getattr(error, "orig", error)).strip().splitlines() or [type(error).__name__]
     return InputError(f"The database {where} cannot be used: {lines[0].rstrip('.')}.")
 
@@ -73,6 +83,7 @@ def _make_engine(place: Path | str) -> sa.Engine:
     if isinstance(place, str):
         return sa.create_engine(place, pool_size=4, max_overflow=4, pool_pre_ping=True, pool_timeout=10)
     examine_file(place)
+    _make_file(place)
     url = sa.engine.URL.create("sqlite", database=str(place))
     engine = sa.create_engine(url, connect_args={"check_same_thread": False, "timeout": 30})
 
@@ -89,6 +100,14 @@ def _make_engine(place: Path | str) -> sa.Engine:
         connection.exec_driver_sql(wanted)
 
     return engine
+
+
+def _make_file(path: Path) -> None:
+    """Make a file, unless it is there, for its owner alone: it will hold secrets. SQLite's side files follow it."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise InputError(f"The database {path} cannot be used: {error.strerror}.") from error
 
 
 def check_encoding(engine: sa.Engine) -> None:
@@ -121,9 +140,13 @@ def open_to_read(path: Path) -> sqlite3.Connection:
 
 def examine_file(path: Path) -> None:
     """Refuse a file that is no database of a campaign, before anything in it is changed."""
-    if not path.parent.is_dir():
+    try:
+        has_folder, is_there = path.parent.is_dir(), path.exists()
+    except OSError as error:  # a name that is too long
+        raise InputError(f"The database {path} cannot be used: {error.strerror}.") from error
+    if not has_folder:
         raise InputError(f"{path.parent}: there is no such folder for the database.")
-    if not path.exists():
+    if not is_there:
         return
     if not path.is_file():
         raise InputError(f"{path} is no file, so that it cannot be the campaign's database.")
@@ -164,9 +187,23 @@ def examine_file(path: Path) -> None:
 def _refuse_damage(path: Path) -> None:
     """Refuse rows that somebody or something has changed past what a campaign can read."""
     with closing(open_to_read(path)) as connection:
-        for rows, said in DAMAGES.items():
+        for rows, said in {**DAMAGES, **_list_wrong_kinds()}.items():
             if connection.execute(f"SELECT 1 FROM {rows} LIMIT 1").fetchone():  # noqa: S608
                 raise InputError(f"The database {path} is damaged: {said}. Take its latest backup.")
+
+
+def _list_wrong_kinds() -> dict[str, str]:
+    """Rows of which a column holds what is of another kind, such as a name that is no text, as SQLite allows."""
+    found = {}
+    for table in db.metadata.sorted_tables:
+        wrong = [
+            f"typeof({column.name}) NOT IN ({kinds})"
+            for column in table.columns
+            for kind, kinds in STORED.items()
+            if isinstance(column.type.dialect_impl(sqlite.dialect()), kind)
+        ]
+        found[f"{table.name} WHERE {' OR '.join(wrong)}"] = f"a row of its table {table.name} cannot be read"
+    return found
 
 
 def _migrate(engine: sa.Engine, *, backup: bool) -> None:
@@ -193,6 +230,7 @@ def _migrate(engine: sa.Engine, *, backup: bool) -> None:
 def back_up(path: Path) -> Path:
     """Copy a SQLite database, whole and consistent, beside itself; returns where."""
     target = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S')}.backup")
+    _make_file(target)
     with (
         closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as source,
         closing(sqlite3.connect(target)) as copy,
@@ -381,6 +419,8 @@ class Store:
             .having(sa.func.count() != cap)
         )
         with self.write() as connection:
+            if not self.is_sqlite:  # servers that start at once do it one after the other, as they add tasks
+                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7236173)")
             for task, n, last, state, reason in connection.execute(counts).all():
                 if n > cap:
                     spare = sa.select(slots.slot).where(

@@ -13,6 +13,7 @@ from crowdwise.formats.open_export import find_export
 from crowdwise.labels.columns import Columns, candidates
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.read import open_source
+from crowdwise.labels.unseen_characters import LETTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,14 +55,14 @@ def make_tasks(rows: Iterable[dict[str, Any]], question: Question, origin: str) 
     for number, row in enumerate(rows, 1):
         where = f"{origin}, task {number}"
         for key in ("task", *SHOWN):
-            if not isinstance(row.get(key), str | int | float | None):
+            if isinstance(row.get(key), bool) or not isinstance(row.get(key), str | int | float | None):
                 raise InputError(f"{where}: {key} is {quote(row[key])}. It must be a text or a number.")
         name = "" if row.get("task") is None else str(row["task"]).strip()
         if not name or len(name) > MOST_NAME:
             raise InputError(f"{where} has no name, or one of more than {MOST_NAME} letters. Name it in column task.")
         if name in tasks:
             raise InputError(f"{where}: {quote(name)} is there already. Each task is one row.")
-        if not name.isprintable():
+        if not name.isprintable() or LETTER.search(name):
             raise InputError(f"{where}: the name {quote(name)} has letters that cannot be seen. Choose another one.")
         content = {key: str(row[key]) for key in SHOWN if row.get(key) is not None and str(row[key]).strip()}
         if any("\x00" in text or not _is_unicode(text) for text in content.values()):
@@ -122,6 +123,13 @@ def _check_gold(given: Any, question: Question, where: str) -> Any:
 
 def _read_rows(path: Path, wanted: tuple[str, ...]) -> list[dict[str, Any]]:
     """Rows with the name of the task and those of the wanted columns that are there."""
+    try:
+        return _read_table(path, wanted)
+    except OSError as error:  # a name that is too long, or a folder with what nobody may read
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _read_table(path: Path, wanted: tuple[str, ...]) -> list[dict[str, Any]]:
     if not path.exists():
         raise InputError(f"{path}: there is no such file.")
     _, export = find_export(path)

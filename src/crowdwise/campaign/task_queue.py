@@ -88,10 +88,12 @@ class TaskQueue:
         self._place: dict[int, int] = {}
         self._dice = random.Random(random_state)  # noqa: S311 (mixes gold in; no secret)
 
-    def add(self, task: int, taken: int = 0, *, gold: bool = False) -> None:
+    def note_gold(self, task: int) -> None:
+        """The answer to a task is known: while it is open, it is mixed in as gold."""
+        self._gold.add(task)
+
+    def add(self, task: int, taken: int = 0) -> None:
         """Add an open task with some places taken, or set how many are."""
-        if gold:
-            self._gold.add(task)
         self.taken[task] = taken
         self._move(task)
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from crowdwise.campaign import tables as db
-from crowdwise.campaign.answer_tables import answer_columns, counted_answers
+from crowdwise.campaign.answer_tables import answer_columns
 from crowdwise.campaign.live_consensus import fit_online, read_known
 from crowdwise.formats.collected_answers import CollectedTask, GivenAnswer, restore_numbers
 from crowdwise.formats.consensus_answers import ConsensusAnswers, SoftLabels
@@ -58,7 +58,7 @@ def export_for_tool(service: Service, tool: str, content: str) -> tuple[bytes, s
     if form not in list_tools(asked.kind):
         able = ", ".join(each.name for each in list_tools(asked.kind))
         raise InputError(f"{form.name} has no place for answers of kind {asked.kind}. Those that have: {able}.")
-    answers = counted_answers(service.campaign.store)
+    answers = service.campaign.counted_answers()
     question = _find_question(service, form)
     consensus = _find_consensus(service, question, answers)
     tasks = _collect_tasks(service, answers, consensus)

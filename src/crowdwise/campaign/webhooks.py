@@ -25,6 +25,7 @@ __all__ = ["Webhooks"]
 
 log = logging.getLogger("crowdwise.campaign")
 PAUSE = 1.0
+MOST_SECONDS = 15.0  # for one message, however slowly its receiver speaks
 GIVE_UP = 16  # attempts, of which the last comes after a day
 AT_ONCE = 20
 
@@ -76,7 +77,10 @@ class Webhooks:
         }
         try:
             # What a receiver says is not read: its length is up to the receiver.
-            async with client.stream("POST", row.address, content=row.body, headers=headers) as reply:
+            async with (
+                asyncio.timeout(MOST_SECONDS),
+                client.stream("POST", row.address, content=row.body, headers=headers) as reply,
+            ):
                 done = reply.is_success
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError):  # one bad address must not stop the others
             done = False

@@ -56,11 +56,11 @@ def send(content: Any, status: int = 200) -> Response:
     )
 
 
-def answer_from_form(request: Request, worker: int, given: models.AnswerRequest | models.SkipRequest) -> Answer:
+async def answer_from_form(request: Request, worker: int, given: models.AnswerRequest | models.SkipRequest) -> Answer:
     """An answer that may be stored: of a task that this worker was given, and one that was asked for."""
     service = get_service(request)
     refuse_haste(request, worker)
-    task = service.campaign.task_numbers.get(given.task)
+    task = await service.campaign.find_task(given.task)
     if task is None or not service.campaign.signer.check_ticket(given.ticket, worker, task):
         raise HTTPException(403, "This question was not given to you.")
     if isinstance(given, models.SkipRequest):
@@ -115,7 +115,7 @@ async def next_questions(request: Request) -> Response:
 async def submit_answer(request: Request) -> Response:
     """Store an answer. When the reply comes it is on disk; sent again with the same key it counts once."""
     worker = get_worker(request)
-    given = answer_from_form(request, worker.id, await read_body(request, models.AnswerRequest))
+    given = await answer_from_form(request, worker.id, await read_body(request, models.AnswerRequest))
     return reply(request, worker.id, await get_service(request).campaign.submit(given), given.n_next)
 
 
@@ -123,7 +123,7 @@ async def submit_answer(request: Request) -> Response:
 async def skip_task(request: Request) -> Response:
     """Give a question back, with a reason; this worker is not asked it again."""
     worker = get_worker(request)
-    given = answer_from_form(request, worker.id, await read_body(request, models.SkipRequest))
+    given = await answer_from_form(request, worker.id, await read_body(request, models.SkipRequest))
     return reply(request, worker.id, await get_service(request).campaign.submit(given), given.n_next)
 
 

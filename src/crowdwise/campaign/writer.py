@@ -99,6 +99,11 @@ class Writer:
         self._thread.join(timeout)
 
     @property
+    def has_begun(self) -> bool:
+        """Whether the thread was started, even if it has ended since."""
+        return self._thread.ident is not None
+
+    @property
     def failing(self) -> bool:
         """Whether the database refused to write a moment ago, and has stored no answer since."""
         return time.monotonic() - self._failed_at < REMEMBERED
