@@ -127,10 +127,10 @@ def run_alternative_annotator_test(
     epsilon = float(epsilon)
     if not isinstance(humans, CrowdLabels):
         raise InputError(f"humans is {quote(humans)}; give labels, as read_labels reads them.")
-    vote = as_numbers(vote, "vote")
-    if vote.shape != (humans.n_tasks,) or not np.isin(vote, np.arange(-1, humans.n_classes)).all():
+    given = as_numbers(vote, "vote")
+    if given.shape != (humans.n_tasks,) or not np.isin(given, np.arange(-1, humans.n_classes)).all():
         raise InputError(f"vote must be {humans.n_tasks:,} classes, numbers from -1 to {humans.n_classes - 1}.")
-    vote = vote.astype(np.int64)
+    vote = given.astype(np.int64)
     counts = np.asarray(humans.vote_counts(), np.float64)
     kept = (counts.sum(axis=1) >= 2) & (vote >= 0)
     edge = kept[humans.task]
