@@ -247,12 +247,19 @@ def _find_type(paths: Sequence[Any], name: str, called: str, place: Place) -> pa
         refuse_nested(kind, f"column {quote(called)}", place)
         if pa.types.is_duration(kind) or pa.types.is_decimal256(kind):
             raise InputError(f"Column {quote(called)} of {quote(str(path))} holds {kind}. Write it as text or numbers.")
-        if kind != first and any(pa.types.is_boolean(each) or pa.types.is_temporal(each) for each in (kind, first)):
+        if kind != first and _are_mixed(kind, first):
             raise InputError(
                 f"Column {quote(called)} holds {first} in {quote(str(paths[0]))} and {kind} in {quote(str(path))}. "
                 "Write the files with one type."
             )
     return first
+
+
+def _are_mixed(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether DuckDB makes one type of these two in which values have other names: 1 of true, times of another unit."""
+    text = any(pa.types.is_string(each) or pa.types.is_large_string(each) for each in (one, other))
+    boolean = any(pa.types.is_boolean(each) for each in (one, other))
+    return any(pa.types.is_temporal(each) for each in (one, other)) or (boolean and not text)
 
 
 def _as_held(values: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -20,12 +20,23 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["CrowdSizes", "Range", "Share", "Shares", "SimulatedCrowd", "add_crowd_parameters", "check_numbers"]
+__all__ = [
+    "CrowdSizes",
+    "Range",
+    "Share",
+    "Shares",
+    "SignedRange",
+    "SimulatedCrowd",
+    "add_crowd_parameters",
+    "check_numbers",
+]
 
-# Annotations by which parameters of simulators are checked: none is below 0.
+# Annotations by which parameters of simulators are checked: none is below 0 but a signed one.
 Share: TypeAlias = float  # at most 1
 Range: TypeAlias = tuple[float, float]  # the smallest and the largest
 Shares: TypeAlias = Range  # both at most 1
+SignedRange: TypeAlias = tuple[float, float]
+ENDS = {"Range": "float", "Shares": "Share", "SignedRange": "signed", "tuple[int, int]": "int"}
 LARGEST_PARAMETER = 1e6  # beyond it, odds and exponentials are no numbers
 Answered = TypeVar("Answered")
 Made = TypeVar("Made")
@@ -140,17 +151,17 @@ def check_numbers(given: Mapping[str, Any], annotations: Mapping[str, str]) -> d
 
 
 def _check_number(name: str, value: Any, said: str) -> Any:
-    if said in ("Range", "Shares", "tuple[int, int]"):
+    if said in ENDS:
         ends = as_numbers(value, name)
         if ends.shape != (2,) or not ends[0] <= ends[1]:
             raise InputError(f"{name} is {quote(value)}; it must be two numbers, the smallest and the largest.")
-        kind = {"Range": "float", "Shares": "Share"}.get(said, "int")
-        return tuple(_check_number(name, end, kind) for end in value)
+        return tuple(_check_number(name, end, ENDS[said]) for end in value)
     if said == "int":
         check_count(name, value)
         return int(value)
-    if said in ("float", "Share"):
-        check_number(name, value, low=0, high=1 if said == "Share" else LARGEST_PARAMETER)
+    if said in ("float", "signed", "Share"):
+        low = -LARGEST_PARAMETER if said == "signed" else 0
+        check_number(name, value, low=low, high=1 if said == "Share" else LARGEST_PARAMETER)
         return float(value)
     return value
 
