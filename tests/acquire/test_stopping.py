@@ -122,6 +122,7 @@ def test_bad_rules_are_one_error(honest):
         (lambda: StopRule(cap=0), "cap is 0"),
         (lambda: StopRule(prior=(0, 1)), "prior is"),
         (lambda: plan(honest.labels, 1.5), "target is 1.5"),
+        (lambda: plan(honest.labels, 1 - 1e-12), "at most 0.999999999"),
         (lambda: plan(CrowdLabels.from_dense([["x", "y"]])), "2 labels"),
         (lambda: replay(honest.labels, {"else": 1}), "other tasks"),
         (lambda: replay(honest.labels, {0: 0}, ["greedy"]), "policy is 'greedy'"),

@@ -155,9 +155,16 @@ def test_a_page_and_charts_of_one_name(cw: Callable[..., Any], labels: Path, tmp
     assert not (tmp_path / "r").exists()
 
 
-def test_no_room_for_a_thread(cw: Callable[..., Any], labels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [RuntimeError("can't start new thread"), ImportError("lib.so: failed to map segment from shared object")],
+    ids=["thread", "library"],
+)
+def test_no_room_for_a_thread_or_a_library(
+    error: Exception, cw: Callable[..., Any], labels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: Any, **__: Any) -> None:
-        raise RuntimeError("can't start new thread")
+        raise error
 
     monkeypatch.setattr("threading.Thread.start", refuse)
     ran = cw("aggregate", labels)

@@ -124,6 +124,34 @@ def test_numbers_that_are_classes(tmp_path: Path) -> None:
     assert Stream().read(table, kind="labels").n_classes == 12
 
 
+def write_pair(folder: Path, first: pa.DataType, second: pa.DataType) -> list[Path]:
+    tables = []
+    for name, kind in (("one", first), ("two", second)):
+        columns = {"task": [name] * 2, "worker": ["x", "y"], "label": pa.array([0, 1]).cast(kind)}
+        pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+        tables.append(folder / f"{name}.parquet")
+    return tables
+
+
+@pytest.mark.parametrize("types", [(pa.bool_(), pa.int64()), (pa.timestamp("s"), pa.timestamp("ns"))], ids=str)
+def test_files_of_types_that_duckdb_mixes_are_refused(types: tuple[Any, Any], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"'label' holds .* Write the files with one type"):
+        Stream().read(write_pair(tmp_path, *types))
+
+
+def test_types_that_duckdb_reads_otherwise_are_refused(tmp_path: Path) -> None:
+    for kind in (pa.duration("s"), pa.decimal256(50)):
+        with pytest.raises(InputError, match=r"'task' of .* as text or numbers"):
+            Stream().read(write_table(tmp_path, task=pa.array(range(12)).cast(kind)))
+
+
+def test_columns_that_differ_in_case_alone(tmp_path: Path) -> None:
+    table = write_table(tmp_path, Label=["z"] * 12)
+    with pytest.raises(InputError, match="'label', 'Label', which are one to DuckDB"):
+        Stream().read(table)
+    assert list_rows(Dask().read(table)) == list_rows(read_labels(table))
+
+
 def test_decimals_whole_in_one_part_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tasks = [decimal.Decimal(row // 2) / 2 for row in range(12)]
     table = write_table(tmp_path, task=pa.array(tasks, pa.decimal128(12, 2)))

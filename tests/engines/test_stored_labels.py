@@ -137,6 +137,13 @@ def test_dask_cuts_files_by_task(table: Path, tmp_path: Path) -> None:
     assert not list((tmp_path / "s").glob("pass-*"))
 
 
+def test_a_pass_of_a_process_that_was_killed_is_in_nobodys_way(table: Path, tmp_path: Path) -> None:
+    labels = Dask(scratch=tmp_path / "s").read(table)
+    for number in range(50):  # as one of the same number had left them
+        (tmp_path / "s" / f"pass-{os.getpid()}-{number}").mkdir()
+    assert cw.MajorityVote().fit(labels).posterior_.shape[0] == labels.n_tasks
+
+
 def test_parts_without_labels_are_left_out(tmp_path: Path) -> None:
     rows = {"task": [1, 1, 2, 2], "worker": ["a", "b", "a", "b"], "label": ["x", "x", "y", "x"]}
     pq.write_table(pa.table(rows), tmp_path / "l.parquet")

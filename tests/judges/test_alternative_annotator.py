@@ -111,5 +111,11 @@ def test_one_person_and_bad_parameters() -> None:
     assert "One person alone" in found.skipped
     with pytest.raises(InputError, match="needs classes that are numbers"):
         run_alternative_annotator_test(panel.to_matrix()[:, 0], panel.humans, score="rmse")
-    with pytest.raises(InputError, match="epsilon is nan"):
-        run_alternative_annotator_test(panel.to_matrix()[:, 0], panel.humans, epsilon=float("nan"))
+    for name, wrong in (("epsilon", float("nan")), ("epsilon", "0.1"), ("fewest_tasks", np.zeros(2))):
+        with pytest.raises(InputError, match=f"{name} is"):
+            run_alternative_annotator_test(panel.to_matrix()[:, 0], panel.humans, **{name: wrong})
+    with pytest.raises(InputError, match="humans is"):
+        run_alternative_annotator_test(panel.to_matrix()[:, 0], votes)  # type: ignore[arg-type]
+    for vote in ("x", [0], [0, 2], [0.5, 0]):
+        with pytest.raises(InputError, match="vote must be"):
+            run_alternative_annotator_test(vote, panel.humans)  # type: ignore[arg-type]

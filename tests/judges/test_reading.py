@@ -233,3 +233,14 @@ def test_nothing_is_written_where_something_is_refused(tmp_path: Path, monkeypat
     ):
         assert main(["judges", "votes.csv", "--human", "people.csv", *more]) == 2
         assert sorted(path.name for path in tmp_path.iterdir()) == ["people.csv", "votes.csv"]
+
+
+@pytest.mark.parametrize("classes", [5, True, "yes,no", ["yes"], ["yes", None], [["yes"], ["no"]]])
+def test_classes_that_are_no_list_of_names(classes: Any) -> None:
+    with pytest.raises(InputError, match="class"):
+        read_panel(VOTES, PEOPLE, classes=classes)
+
+
+def test_columns_whose_names_are_no_text() -> None:
+    with pytest.raises(InputError, match="column"):
+        read_panel({1: ["a"], 2: ["b"]})

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -220,3 +223,56 @@ def test_commands_say_and_write_what_can_be_read(tmp_path: Path, monkeypatch: An
     (tmp_path / "c.csv").write_text("worker,prompt,chosen,rejected\nu,p,x,y\nv,p,x,y\n")
     assert main(["aggregate", "c.csv", "--out", "o", "--write-dpo", "o"]) == 2
     assert not (tmp_path / "o").exists()
+
+
+SCENE = {"error": (3.0, 5.0), "miss_rate": (0.1, 0.2), "careless": 0.1, "objects": 2.0}  # of boxes and points
+
+
+@pytest.mark.parametrize("each", kinds(), ids=lambda each: each.name)
+def test_simulators_check_their_own_parameters(each: Any) -> None:
+    given = inspect.signature(each.simulate).parameters
+    own = {name: one.default for name, one in given.items() if isinstance(one.default, float | tuple)}
+    own |= SCENE if each.name in ("boxes", "points") else {}
+    for name in own:
+        for wrong in ("auto", -1.0, math.nan, math.inf, {}, lambda: 1, (2.0, 1.0), np.zeros((2, 2))):
+            with pytest.raises(InputError, match=name):
+                each.simulate(**{name: wrong})
+
+
+def test_simulators_take_numpy_numbers_and_fractions() -> None:
+    assert kind("comparisons").simulate(ties=Fraction(1, 3)).answers.n_answers
+    assert kind("values").simulate(spread=np.float32(2), error=np.array([1, 2])).answers.n_answers
+    assert kind("rankings").simulate(n_items=3, length=np.uint8(5)).answers.n_answers  # of three items, three
+
+
+def test_clusters_that_are_no_whole_numbers_are_refused() -> None:
+    for wrong in ("ab", [1], [[1, 2]], [0.5, 1], [math.nan, 1]):
+        with pytest.raises(InputError, match="cluster"):
+            kind("similarity").simulate(cluster=wrong)
+
+
+def test_objects_that_have_no_room_are_refused() -> None:
+    with pytest.raises(InputError, match="no room for"):
+        kind("points").simulate(apart=2000.0)
+
+
+@pytest.mark.parametrize(("rate", "missed"), [(0.0, 0.0), (1.0, 1.0)])
+def test_workers_may_miss_nothing_or_all(rate: float, missed: float) -> None:
+    crowd = kind("points").simulate(miss_rate=(rate, rate), false_positives=(0, 0), distractors=0.0, objects=3.0)
+    objects = len(crowd.truth["x"].drop_null())
+    assert crowd.answers.n_marks == 6 * objects * (1 - missed)  # six workers see each task
+
+
+@pytest.mark.parametrize(
+    ("read", "given"),
+    [
+        (read_values, {"value": []}),
+        (read_values, {"value": [[]]}),
+        (read_comparisons, {"winner": np.array([1, 2])}),
+        (read_masks, {"folder": b"images"}),
+    ],
+)
+def test_options_of_readers_that_are_no_names_are_refused(read: Any, given: dict[str, Any]) -> None:
+    table = {"task": [1], "worker": ["ann"], "value": [1.0], "mask": ["[]"], "winner": ["a"], "loser": ["b"]}
+    with pytest.raises(InputError, match=next(iter(given))):
+        read(table, **given)

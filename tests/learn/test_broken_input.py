@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 import scipy.sparse
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from sklearn.linear_model import LogisticRegression
 from tests.learn.crowds import crowded
@@ -22,6 +22,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 import crowdwise as cw
 from crowdwise.labels import CrowdLabels, InputError
+from crowdwise.learn import tensor_files
 from crowdwise.learn.features import make_features
 
 if TYPE_CHECKING:
@@ -348,6 +349,21 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(finished: Path, tmp_path: Path) -> Path:
     shutil.copytree(finished, tmp_path / "run")
     return tmp_path / "run"
+
+
+def test_a_full_disk_is_said_and_loses_no_checkpoint(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = (run / "checkpoint.safetensors").read_bytes()
+    model = fitted()
+
+    def fail(*_: Any) -> None:
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(tensor_files, "save_file", fail)
+    with pytest.raises(InputError, match=r"Writing .*checkpoint.safetensors' failed: .*No space left"):
+        fitted(checkpoint=run, epochs=3)
+    assert (run / "checkpoint.safetensors").read_bytes() == before
+    with pytest.raises(InputError, match=r"Writing .*model' failed: .*No space left"):
+        model.save(run.parent / "model")
 
 
 def test_a_checkpoint_of_other_features_is_refused(run: Path) -> None:

@@ -187,14 +187,14 @@ def test_state_of_tasks_and_labels_is_left_behind(tmp_path: Path, monkeypatch: p
 
 
 def test_a_failed_save_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from crowdwise.learn import saving
+    from crowdwise.learn import tensor_files
 
     model = cw.TraceRegularized(**QUICK).fit(*crowd())
 
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(saving, "save_file", full)
+    monkeypatch.setattr(tensor_files, "save_file", full)
     with pytest.raises(cw.InputError, match="No space left"):
         model.save(tmp_path / "model")
     assert list(tmp_path.iterdir()) == []

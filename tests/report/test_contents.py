@@ -50,6 +50,12 @@ def portrait(audited: Any) -> AuditView:
 # ---- numbers ----------------------------------------------------------------------------------------------
 
 
+def test_a_report_is_of_an_audit(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="give what audit_crowd found"):
+        write_report(cw.CrowdLabels.from_dense([["x", "y"]]), tmp_path / "page.html")  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
 def test_matrices_counted_from_the_posterior_where_the_model_has_none(portrait: AuditView) -> None:
     labels, posterior = portrait.labels, portrait.model.posterior_
     bare = SimpleNamespace(posterior_=posterior)

@@ -122,7 +122,7 @@ def plan(labels: Any, target: float = 0.95, *, gold: Any = None, level: float = 
     (True, 200)
     """
     check_inner_share("target", target)
-    check_inner_share("level", level)
+    level = check_inner_share("level", level)
     check_random_state(random_state)
     if isinstance(labels, OnlineModel):
         given, code = labels.to_labels(), labels.gold.copy()

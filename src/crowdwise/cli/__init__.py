@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
+# What the system says where memory ends: of threads, and of libraries that are loaded.
+OUT_OF_MEMORY = ("can't start new thread", "failed to map segment from shared object", "Cannot allocate memory")
 OK, BUG, BAD_INPUT, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
 
 
@@ -112,7 +114,7 @@ def _explain_error(error: BaseException) -> tuple[str, int]:
         message = error.format_message()
         stop = "" if message.endswith((".", "?")) else "."
         return f"{message}{stop} Try '{command} --help'.", BAD_INPUT
-    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "start new thread" in str(error)):
+    if isinstance(error, MemoryError) or any(words in str(error) for words in OUT_OF_MEMORY):
         return "There is not enough memory for these labels. Use a larger machine or fewer labels.", BAD_INPUT
     if isinstance(error, OSError):
         _redirect_to_null(sys.stdout)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import shutil
 import uuid
 from dataclasses import replace
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
 __all__ = ["ENGINE", "Dask"]
 
 WAY = 2  # results that are added at a time; a tree of twos keeps the rounding of sums small
-_passes = itertools.count()
 
 
 class Dask(StoringEngine):
@@ -163,8 +161,8 @@ class Dask(StoringEngine):
 
     def _run(self, store: LabelStore, job: PassJob) -> Statistics:
         """A job on all parts, each a task; results are added in a tree of twos."""
-        number = next(_passes)
-        folder = store.folder / f"pass-{os.getpid()}-{number}"
+        # By no number of a process: one that was killed, in a container too, may have had the same.
+        folder = store.folder / f"pass-{uuid.uuid4().hex[:12]}"
         with say_disk_errors(store.folder):
             folder.mkdir()
             told = _save_job(folder, job)

@@ -91,6 +91,8 @@ def sort_files(
     columns = _open_columns(paths)
     named = dict(zip(ROLES, choose_columns(columns.names, columns.place.origin, task, worker, label), strict=True))
     place = Anywhere(columns.place.origin)
+    if not columns.text:
+        _refuse_twins(columns.names, named.values(), place)
     try:
         files = [write_rows(columns, list(named.values()), folder)] if columns.text else paths
         held = dict(zip(ROLES, ROLES, strict=True)) if columns.text else named
@@ -226,12 +228,38 @@ def _define_source(database: Any, paths: Sequence[Any]) -> str:
     return "source"
 
 
+def _refuse_twins(names: Sequence[str], used: Iterable[str], place: Place) -> None:
+    """Refuse a column whose name differs from another's in case alone, which are one to DuckDB."""
+    for name in used:
+        twins = [each for each in names if each.casefold() == name.casefold()]
+        if len(twins) > 1:
+            raise InputError(
+                f"{place.origin} has the columns {listing(twins)}, which are one to DuckDB, by which labels on the "
+                "disk are read. Give one another name, or leave it out."
+            )
+
+
 def _find_type(paths: Sequence[Any], name: str, called: str, place: Place) -> pa.DataType:
-    """The type of a column, of all files in turn; lists and records are refused."""
-    types = [pq.read_schema(path).field(name).type for path in paths]
-    for kind in types:
+    """The type of a column, of all files in turn; lists, records and what DuckDB reads otherwise are refused."""
+    types = {path: pq.read_schema(path).field(name).type for path in paths}
+    first = types[paths[0]]
+    for path, kind in types.items():
         refuse_nested(kind, f"column {quote(called)}", place)
-    return types[0]
+        if pa.types.is_duration(kind) or pa.types.is_decimal256(kind):
+            raise InputError(f"Column {quote(called)} of {quote(str(path))} holds {kind}. Write it as text or numbers.")
+        if kind != first and _are_mixed(kind, first):
+            raise InputError(
+                f"Column {quote(called)} holds {first} in {quote(str(paths[0]))} and {kind} in {quote(str(path))}. "
+                "Write the files with one type."
+            )
+    return first
+
+
+def _are_mixed(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether DuckDB makes one type of these two in which values have other names: 1 of true, times of another unit."""
+    text = any(pa.types.is_string(each) or pa.types.is_large_string(each) for each in (one, other))
+    boolean = any(pa.types.is_boolean(each) for each in (one, other))
+    return any(pa.types.is_temporal(each) for each in (one, other)) or (boolean and not text)
 
 
 def _as_held(values: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -91,7 +91,9 @@ def check_inner_share(name: str, value: Any) -> float:
     """Return a number between 0 and 1, both excluded, and not so near to 1 that the rest is lost in rounding."""
     number = plain_number(value, "float")
     if not isinstance(number, float) or not SMALLEST <= number <= 1 - 1e-9:
-        raise InputError(f"{name} is {quote(value)}; it must lie between 0 and 1, both excluded.")
+        # 1 - 1e-10 does lie between them.
+        end = " and at most 0.999999999" if isinstance(number, float) and 0 < number < 1 else ""
+        raise InputError(f"{name} is {quote(value)}; it must lie between 0 and 1, both excluded{end}.")
     return number
 
 

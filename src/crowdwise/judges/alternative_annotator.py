@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import stdtr
 
-from crowdwise.fitting.parameter_checks import check_inner_share
+from crowdwise.fitting.parameter_checks import as_numbers, check_count, check_inner_share, check_number
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, is_one_of, quote
 
 if TYPE_CHECKING:
-    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["AlternativeAnnotator", "reject_by_benjamini_yekutieli", "run_alternative_annotator_test"]
@@ -122,8 +122,15 @@ def run_alternative_annotator_test(
     if score == "rmse" and values is None:
         raise InputError('score "rmse" needs classes that are numbers. Use score="accuracy".')
     check_inner_share("level", level)
-    if not (np.isfinite(epsilon) and epsilon >= 0):
-        raise InputError(f"epsilon is {epsilon}; it must be a number from 0 up.")
+    check_number("epsilon", epsilon, low=0)
+    check_count("fewest_tasks", fewest_tasks)
+    epsilon = float(epsilon)
+    if not isinstance(humans, CrowdLabels):
+        raise InputError(f"humans is {quote(humans)}; give labels, as read_labels reads them.")
+    given = as_numbers(vote, "vote")
+    if given.shape != (humans.n_tasks,) or not np.isin(given, np.arange(-1, humans.n_classes)).all():
+        raise InputError(f"vote must be {humans.n_tasks:,} classes, numbers from -1 to {humans.n_classes - 1}.")
+    vote = given.astype(np.int64)
     counts = np.asarray(humans.vote_counts(), np.float64)
     kept = (counts.sum(axis=1) >= 2) & (vote >= 0)
     edge = kept[humans.task]

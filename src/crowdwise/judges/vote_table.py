@@ -229,7 +229,9 @@ def _find_classes(read: VoteColumns, people: VoteColumns | None, given: Sequence
     if read.compared:
         return list(CLASSES_OF_PAIRS)
     if given is not None:
-        names = [str(name).strip() for name in given]
+        if isinstance(given, str):  # its letters are no classes
+            raise InputError(f"classes is {quote(given)}; give a list of class names.")
+        names = [str(name).strip() for name in as_vocabulary(given, "class").to_pylist()]
         if len(set(names)) != len(names) or len(names) < 2:
             raise InputError(f"classes holds {listing(names)}; give two different names or more.")
         return names

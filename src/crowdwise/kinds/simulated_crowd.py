@@ -10,19 +10,34 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeAlia
 
 import numpy as np
 
-from crowdwise.fitting.parameter_checks import check_count, check_random_state
-from crowdwise.labels.errors import InputError
+from crowdwise.fitting.parameter_checks import as_numbers, check_count, check_number, check_random_state
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
 
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["CrowdSizes", "Range", "SimulatedCrowd", "add_crowd_parameters"]
+__all__ = [
+    "CrowdSizes",
+    "Range",
+    "Share",
+    "Shares",
+    "SignedRange",
+    "SimulatedCrowd",
+    "add_crowd_parameters",
+    "check_numbers",
+]
 
+# Annotations by which parameters of simulators are checked: none is below 0 but a signed one.
+Share: TypeAlias = float  # at most 1
 Range: TypeAlias = tuple[float, float]  # the smallest and the largest
+Shares: TypeAlias = Range  # both at most 1
+SignedRange: TypeAlias = tuple[float, float]
+ENDS = {"Range": "float", "Shares": "Share", "SignedRange": "signed", "tuple[int, int]": "int"}
+LARGEST_PARAMETER = 1e6  # beyond it, odds and exponentials are no numbers
 Answered = TypeVar("Answered")
 Made = TypeVar("Made")
 Own = ParamSpec("Own")
@@ -121,7 +136,8 @@ def add_crowd_parameters(
             given = None if truth is None else bound.arguments.pop(truth)
             values = None if given is None else _check_truth(given, next(iter(asked.values())), str(truth))
             crowd = CrowdSizes(generator=generator, truth=values, **asked)
-            return simulate(crowd, **bound.kwargs)  # type: ignore[call-arg]
+            said = {name: each.annotation for name, each in own.parameters.items()}
+            return simulate(crowd, **check_numbers(bound.kwargs, said))  # type: ignore[call-arg]
 
         simulate_with_sizes.__signature__ = signature  # type: ignore[attr-defined]
         return simulate_with_sizes
@@ -129,9 +145,30 @@ def add_crowd_parameters(
     return decorate
 
 
+def check_numbers(given: Mapping[str, Any], annotations: Mapping[str, str]) -> dict[str, Any]:
+    """Parameters of a simulator as Python's own numbers, refusing those that are not what their annotations say."""
+    return {name: _check_number(name, value, annotations.get(name, "")) for name, value in given.items()}
+
+
+def _check_number(name: str, value: Any, said: str) -> Any:
+    if said in ENDS:
+        ends = as_numbers(value, name)
+        if ends.shape != (2,) or not ends[0] <= ends[1]:
+            raise InputError(f"{name} is {quote(value)}; it must be two numbers, the smallest and the largest.")
+        return tuple(_check_number(name, end, ENDS[said]) for end in value)
+    if said == "int":
+        check_count(name, value)
+        return int(value)
+    if said in ("float", "signed", "Share"):
+        low = -LARGEST_PARAMETER if said == "signed" else 0
+        check_number(name, value, low=low, high=1 if said == "Share" else LARGEST_PARAMETER)
+        return float(value)
+    return value
+
+
 def _check_truth(truth: Any, size: int, name: str) -> FloatArray:
     """The truth (size,) as numbers, refusing another number of them and what is not finite."""
-    values = np.asarray(truth, np.float64)
+    values = as_numbers(truth, name)
     if values.shape != (size,) or not np.isfinite(values).all():
         raise InputError(f"{name} has shape {values.shape}; it must be {size:,} finite numbers.")
     return values

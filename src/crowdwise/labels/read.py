@@ -302,7 +302,8 @@ def _is_path(source: Any) -> bool:
 def _from_mapping(table: Mapping[str, Any], place: Place) -> Columns:
     if not table:
         raise InputError("The table has no columns. Labels need three: task, worker and label.")
-    return Columns(list(table), lambda name: as_column(table[name], name, place.origin), place=place)
+    names = {str(name): name for name in table}
+    return Columns(list(names), lambda name: as_column(table[names[name]], name, place.origin), place=place)
 
 
 def _from_numpy(source: np.ndarray[Any, Any]) -> Columns | np.ndarray[Any, Any]:
@@ -318,8 +319,8 @@ def _from_numpy(source: np.ndarray[Any, Any]) -> Columns | np.ndarray[Any, Any]:
 
 def _from_list(source: list[Any] | tuple[Any, ...]) -> Columns:
     if source and all(isinstance(record, Mapping) for record in source):
-        names = list(dict.fromkeys(name for record in source for name in record))
-        return Columns(names, lambda name: as_column([record.get(name) for record in source], name))
+        names = {str(name): name for record in source for name in record}
+        return Columns(list(names), lambda name: as_column([record.get(names[name]) for record in source], name))
     raise InputError(
         f"A {type(source).__name__} of {len(source)} entries is not a table. Give a list of records "
         "(dicts with task, worker and label), or use CrowdLabels.from_arrays(task, worker, label) or "

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
 
 from crowdwise.labels.atomic_output import replace_file
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.old_names import rename_parameters
+from crowdwise.learn.tensor_files import save_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -57,9 +57,8 @@ class Checkpoint:
             "best_score": state.best_score,
             "history": state.history,
         }
-        tensors = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
         with replace_file(self.folder / FILE) as draft:
-            save_file(tensors, draft, {FACTS: json.dumps(facts)})
+            save_tensors(tensors, draft, {FACTS: json.dumps(facts)})
         self.epoch = state.epoch
 
     def resume(self, pair: nn.Module, optimiser: Any, state: TrainingState, device: torch.device) -> TrainingState:

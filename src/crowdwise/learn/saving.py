@@ -12,7 +12,7 @@ import narwhals as nw
 import numpy as np
 import pyarrow.parquet as pq
 import torch
-from safetensors.torch import load, save_file
+from safetensors.torch import load
 from torch import nn
 from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
@@ -36,6 +36,7 @@ from crowdwise.labels.table_output import native_table
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.features import HeldFeatures
 from crowdwise.learn.networks import NETWORKS, Classifier, build_network, default_network, representation_width
+from crowdwise.learn.tensor_files import save_tensors
 from crowdwise.learn.torch_settings import find_device
 
 if TYPE_CHECKING:
@@ -292,5 +293,5 @@ def _make_zero_features(shape: tuple[int, ...]) -> Features:
 
 
 def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
-    save_file({name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}, path)
+    save_tensors(tensors, path)
     path.chmod((path.parent / HEADER).stat().st_mode & 0o777)  # it is made readable for its owner alone

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import distributed, nn
 from torch.multiprocessing.spawn import ProcessRaisedException
 from torch.nn.parallel import DistributedDataParallel
@@ -27,6 +27,7 @@ from crowdwise.learn.batches import NetworkOutput
 from crowdwise.learn.checkpoints import Checkpoint
 from crowdwise.learn.lazy_adam import LazyAdam
 from crowdwise.learn.predictions import predict_log_probabilities
+from crowdwise.learn.tensor_files import save_tensors
 from crowdwise.learn.torch_settings import find_device
 from crowdwise.learn.training_state import TrainingState, ValidationSet
 
@@ -129,8 +130,7 @@ class _SubprocessTraining:
             tensor.data = tensor.data.clone()  # as sent, all processes share one
         state = _run(fabric, self.job, self.plan)
         if fabric.is_global_zero:
-            weights = {name: value.detach().cpu().contiguous().clone() for name, value in pair.state_dict().items()}
-            save_file(weights, self.folder / "weights.safetensors")
+            save_tensors(pair.state_dict(), self.folder / "weights.safetensors")
             (self.folder / "state.json").write_text(json.dumps(asdict(replace(state, best={}))), encoding="utf-8")
         # A process that ends while its threads still wait for others is aborted.
         distributed.barrier()

@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.audit import summary
+from crowdwise.audit.audit import Audit
 from crowdwise.audit.consensus_scores import gold_calibration_bins, score_consensus
 from crowdwise.audit.consensus_sentences import consensus_claims
 from crowdwise.audit.finding_types import FACT
 from crowdwise.labels.atomic_output import replace_file
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.source_location import format_count
 from crowdwise.report.audit_page import tables
 from crowdwise.report.audit_page.audit_view import AuditView
@@ -37,7 +39,6 @@ from crowdwise.report.page_parts import (
 from crowdwise.report.task_items import PictureBudget, read_items
 
 if TYPE_CHECKING:
-    from crowdwise.audit.audit import Audit
     from crowdwise.audit.consensus_scores import ConsensusScore
     from crowdwise.evaluate.compare_methods import Comparison
 
@@ -79,6 +80,8 @@ def make_report(
     audit: Audit, *, truth: Any = None, league: Comparison | None = None, title: str | None = None, items: Any = None
 ) -> str:
     """The page as text; parameters as for `write_report`."""
+    if not isinstance(audit, Audit):
+        raise InputError(f"audit is {quote(audit)}; give what audit_crowd found.")
     portrait = AuditView(audit)
     score = score_consensus(audit, truth)
     by_gold = gold_calibration_bins(audit.model, portrait.n_gold)

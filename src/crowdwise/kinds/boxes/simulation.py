@@ -12,17 +12,27 @@ from scipy.special import expit, logit
 from crowdwise.kinds.boxes.answers import Boxes
 from crowdwise.kinds.boxes.geometry import intersection_over_union
 from crowdwise.kinds.boxes.object_likelihood import LEVELS, visibility_shares
-from crowdwise.kinds.simulated_crowd import CrowdSizes, Range, SimulatedCrowd, add_crowd_parameters
+from crowdwise.kinds.simulated_crowd import (
+    CrowdSizes,
+    Range,
+    Share,
+    Shares,
+    SimulatedCrowd,
+    add_crowd_parameters,
+    check_numbers,
+)
+from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from crowdwise.kinds.marks import Marks
-    from crowdwise.labels.types import FloatArray
+    from crowdwise.labels.types import BoolArray, FloatArray
 
-__all__ = ["Scene", "simulate_boxes", "simulate_objects"]
+__all__ = ["Scene", "make_scene", "place_apart", "simulate_boxes", "simulate_objects"]
 
 FRAME = 1000.0
+MOST_DRAWS = 1_000  # in a row, of a place that clashes with none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,12 +54,12 @@ class Scene:
     """
 
     error: Range
-    miss_rate: Range = (0.1, 0.5)
+    miss_rate: Shares = (0.1, 0.5)
     false_positives: Range = (0.1, 1.0)
     objects: float = 4.0
     distractors: float = 4.0
     spread: float = 1.0
-    careless: float = 0.1
+    careless: Share = 0.1
     n_classes: int = 1
 
 
@@ -58,15 +68,14 @@ def simulate_boxes(sizes: CrowdSizes, /, *, error: Range = (0.03, 0.12), **scene
     """Boxes in a frame of 1000 × 1000, and what workers draw of them; the other parameters are those of a `Scene`."""
     generator = sizes.generator
 
+    def draw() -> FloatArray:
+        sides = np.exp(generator.normal(np.log(FRAME / 8), 0.5, (1, 2)))
+        corner = generator.uniform(0, FRAME, (1, 2)) - sides / 2
+        box: FloatArray = np.concatenate([corner, corner + sides], axis=1)
+        return box
+
     def place(n: int) -> FloatArray:
-        made: FloatArray = np.empty((0, 4))
-        while len(made) < n:
-            sides = np.exp(generator.normal(np.log(FRAME / 8), 0.5, (1, 2)))
-            corner = generator.uniform(0, FRAME, (1, 2)) - sides / 2
-            box = np.concatenate([corner, corner + sides], axis=1)
-            if not (intersection_over_union(box, made) > 0.2).any():
-                made = np.concatenate([made, box])
-        return made
+        return place_apart(n, 4, draw, lambda box, made: intersection_over_union(box, made) > 0.2)
 
     def size(places: FloatArray) -> FloatArray:
         sides = places[:, 2:] - places[:, :2]
@@ -74,7 +83,27 @@ def simulate_boxes(sizes: CrowdSizes, /, *, error: Range = (0.03, 0.12), **scene
         found: FloatArray = np.concatenate([mixed, mixed], axis=1)
         return found
 
-    return simulate_objects(Boxes, sizes, Scene(error=error, **scene), place, size)
+    return simulate_objects(Boxes, sizes, make_scene(error=error, **scene), place, size)
+
+
+def make_scene(**given: Any) -> Scene:
+    """A scene of numbers that are checked."""
+    return Scene(**check_numbers(given, Scene.__annotations__))
+
+
+def place_apart(
+    n: int, width: int, draw: Callable[[], FloatArray], clash: Callable[[FloatArray, FloatArray], BoolArray]
+) -> FloatArray:
+    """So many places (n, width), drawn one by one; those that clash with an earlier one are drawn again."""
+    made: FloatArray = np.empty((0, width))
+    in_vain = 0
+    while len(made) < n and in_vain < MOST_DRAWS:
+        place = draw()
+        apart = not clash(place, made).any()
+        made, in_vain = (np.concatenate([made, place]), 0) if apart else (made, in_vain + 1)
+    if len(made) < n:
+        raise InputError(f"There is no room for {n:,} objects and distractors in a task. Ask for fewer.")
+    return made
 
 
 def simulate_objects(
@@ -144,6 +173,8 @@ def simulate_objects(
 def _log_odds_of(share: float, spread: float) -> float:
     """Log-odds at visibility 0 of a worker who draws this share of all objects."""
     odds = float(logit(share))
+    if not np.isfinite(odds):  # all of them, or none
+        return odds
     shares = visibility_shares(max(spread, 0.05))
     for _ in range(100):
         chance = expit(odds + LEVELS)

@@ -141,7 +141,8 @@ def read_comparisons(
     if not sided:
         given = {"worker": worker, "winner": winner, "loser": loser}
     first, second = ("left", "right") if sided else ("winner", "loser")
-    named_first = given[first] or next(iter(candidates(first, columns.names)), "")
+    usual = next(iter(candidates(first, columns.names)), "")
+    named_first = usual if given[first] is None else given[first]
     texts = prompt is not None or str(named_first).casefold() in TEXTS
     asked: dict[str, str | None] = {"task": TASK} if TASK in columns.names else {}
     table = open_table(columns, NEEDS, given, asked | ({"prompt": prompt} if texts else {}))

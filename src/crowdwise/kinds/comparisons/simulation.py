@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from crowdwise.kinds.comparisons.answers import Comparisons
 from crowdwise.kinds.comparisons.likelihood import choice_shares
-from crowdwise.kinds.simulated_crowd import CrowdSizes, SimulatedCrowd, add_crowd_parameters
+from crowdwise.kinds.simulated_crowd import CrowdSizes, Share, SimulatedCrowd, add_crowd_parameters
 
 __all__ = ["simulate_comparisons"]
 
@@ -19,7 +19,7 @@ def simulate_comparisons(
     spread: float = 1.5,
     slope: float = 0.3,
     bias: float = 0.3,
-    adversaries: float = 0.0,
+    adversaries: Share = 0.0,
     ties: float = 0.3,
 ) -> SimulatedCrowd[Comparisons]:
     """Scores of items drawn from a normal distribution, and which of two random items workers find better.

@@ -147,6 +147,8 @@ def read_masks(
     task, worker, on_duplicate
         As for `read_labels`.
     """
+    if folder is not None and not isinstance(folder, str | Path):
+        raise InputError(f"folder is {quote(folder)}; give the path of a folder, as text.")
     start = find_table_folder(source) if folder is None else Path(folder)
     only = source[0] if isinstance(source, list | tuple) and len(source) == 1 else source
     if isinstance(only, str | Path) and Path(only).is_dir():

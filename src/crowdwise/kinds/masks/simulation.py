@@ -12,7 +12,14 @@ from scipy.ndimage import gaussian_filter
 from crowdwise.kinds.masks.answers import Masks
 from crowdwise.kinds.masks.distance_maps import signed_distance
 from crowdwise.kinds.masks.run_lengths import encode_run_lengths
-from crowdwise.kinds.simulated_crowd import CrowdSizes, Range, SimulatedCrowd, add_crowd_parameters
+from crowdwise.kinds.simulated_crowd import (
+    CrowdSizes,
+    Range,
+    Share,
+    SimulatedCrowd,
+    add_crowd_parameters,
+    check_numbers,
+)
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import BoolArray
@@ -41,7 +48,7 @@ class Outlining:
     jitter: Range = (0.5, 2.0)
     bias: float = 1.0
     slips: Range = (0.0, 2.0)
-    spammers: float = 0.1
+    spammers: Share = 0.1
     smoothness: float = 3.0
 
 
@@ -72,7 +79,7 @@ def simulate_masks(
             Whether the worker draws any region.
     """
     generator, n_tasks, n_workers = sizes.generator, sizes.n_tasks, sizes.n_workers
-    how = Outlining(**outlining)
+    how = Outlining(**check_numbers(outlining, Outlining.__annotations__))
     jitters, slip = generator.uniform(*how.jitter, n_workers), generator.uniform(*how.slips, n_workers)
     biases, spams = how.bias * generator.normal(size=n_workers), generator.random(n_workers) < how.spammers
     regions, said, worker = [], [], []

@@ -8,7 +8,7 @@ from scipy.special import expit, logit
 
 from crowdwise.kinds.multi_label.answers import LabelSets
 from crowdwise.kinds.multi_label.set_cells import write_sets
-from crowdwise.kinds.simulated_crowd import CrowdSizes, Range, SimulatedCrowd, add_crowd_parameters
+from crowdwise.kinds.simulated_crowd import CrowdSizes, Shares, SimulatedCrowd, add_crowd_parameters
 
 __all__ = ["simulate_label_sets"]
 
@@ -19,8 +19,8 @@ def simulate_label_sets(
     *,
     n_classes: int = 8,
     n_types: int = 3,
-    sensitivity: Range = (0.4, 0.95),
-    specificity: Range = (0.75, 0.99),
+    sensitivity: Shares = (0.4, 0.95),
+    specificity: Shares = (0.75, 0.99),
     ease: float = 0.5,
 ) -> SimulatedCrowd[LabelSets]:
     """Tasks of a few types, each with classes that go together, and what workers say of them.

@@ -7,14 +7,14 @@ import pyarrow as pa
 from scipy.special import expit, ndtri
 
 from crowdwise.kinds.ordinal.answers import Grades
-from crowdwise.kinds.simulated_crowd import CrowdSizes, Range, SimulatedCrowd, add_crowd_parameters
+from crowdwise.kinds.simulated_crowd import CrowdSizes, SignedRange, SimulatedCrowd, add_crowd_parameters
 
 __all__ = ["simulate_grades"]
 
 
 @add_crowd_parameters("scores", n_tasks=100, n_workers=20, answers_per_task=5)
 def simulate_grades(
-    sizes: CrowdSizes, *, n_classes: int = 5, slope: Range = (1.0, 6.0), bias: float = 0.3
+    sizes: CrowdSizes, *, n_classes: int = 5, slope: SignedRange = (1.0, 6.0), bias: float = 0.3
 ) -> SimulatedCrowd[Grades]:
     """Scores drawn from the normal distribution, cut into classes that are equally common, and what workers say.
 

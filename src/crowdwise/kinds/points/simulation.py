@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.kinds.boxes.simulation import FRAME, Scene, simulate_objects
+from crowdwise.kinds.boxes.simulation import FRAME, make_scene, place_apart, simulate_objects
 from crowdwise.kinds.points.answers import Points
 from crowdwise.kinds.points.geometry import distances
 from crowdwise.kinds.simulated_crowd import CrowdSizes, Range, SimulatedCrowd, add_crowd_parameters
@@ -24,12 +24,10 @@ def simulate_points(
     """Points in a frame of 1000 × 1000, at least `apart`, and what workers mark; other parameters are of a `Scene`."""
     generator = sizes.generator
 
-    def place(n: int) -> FloatArray:
-        made: FloatArray = np.empty((0, 2))
-        while len(made) < n:
-            point = generator.uniform(0, FRAME, (1, 2))
-            if not (distances(point, made) < apart).any():
-                made = np.concatenate([made, point])
-        return made
+    def draw() -> FloatArray:
+        return generator.uniform(0, FRAME, (1, 2))
 
-    return simulate_objects(Points, sizes, Scene(error=error, **scene), place, np.ones_like)
+    def place(n: int) -> FloatArray:
+        return place_apart(n, 2, draw, lambda point, made: distances(point, made) < apart)
+
+    return simulate_objects(Points, sizes, make_scene(error=error, **scene), place, np.ones_like)

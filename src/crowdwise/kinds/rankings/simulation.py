@@ -6,14 +6,14 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.kinds.rankings.answers import Rankings
-from crowdwise.kinds.simulated_crowd import CrowdSizes, SimulatedCrowd, add_crowd_parameters
+from crowdwise.kinds.simulated_crowd import CrowdSizes, Share, SimulatedCrowd, add_crowd_parameters
 
 __all__ = ["simulate_rankings"]
 
 
 @add_crowd_parameters(n_items=20, n_workers=10, lists_per_worker=5)
 def simulate_rankings(
-    sizes: CrowdSizes, *, length: int = 5, spread: float = 1.5, spammers: float = 0.0, slope: float = 0.2
+    sizes: CrowdSizes, *, length: int = 5, spread: float = 1.5, spammers: Share = 0.0, slope: float = 0.2
 ) -> SimulatedCrowd[Rankings]:
     """Scores of items drawn from a normal distribution, and rankings of random lists of items.
 
@@ -33,7 +33,7 @@ def simulate_rankings(
             One over the temperature of each worker: Plackett and Luce's model of slope × score; 0 for a spammer.
     """
     generator, n_items, n_workers = sizes.generator, sizes.n_items, sizes.n_workers
-    lists_per_worker = sizes.lists_per_worker
+    lists_per_worker, length = sizes.lists_per_worker, min(length, n_items)
     score = generator.normal(0, spread, n_items)
     score -= score.mean()
     slopes = np.maximum(1 + slope * generator.normal(size=n_workers), 0.1)

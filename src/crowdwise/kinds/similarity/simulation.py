@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from crowdwise.fitting.parameter_checks import as_numbers
 from crowdwise.kinds.similarity.answers import Similarities
-from crowdwise.kinds.simulated_crowd import CrowdSizes, Range, SimulatedCrowd, add_crowd_parameters
+from crowdwise.kinds.simulated_crowd import CrowdSizes, Share, Shares, SimulatedCrowd, add_crowd_parameters
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray
@@ -21,10 +23,10 @@ def simulate_similarities(
     sizes: CrowdSizes,
     *,
     n_clusters: int = 3,
-    share: float = 0.3,
+    share: Share = 0.3,
     answers_per_pair: int = 1,
-    skill: Range = (0.7, 0.95),
-    adversaries: float = 0.0,
+    skill: Shares = (0.7, 0.95),
+    adversaries: Share = 0.0,
     cluster: IntArray | None = None,
 ) -> SimulatedCrowd[Similarities]:
     """Clusters of items drawn at random, and what workers say of random pairs.
@@ -52,7 +54,7 @@ def simulate_similarities(
             How often a worker says "same" of items of one cluster, and "different" of others.
     """
     generator, n_items, n_workers = sizes.generator, sizes.n_items, sizes.n_workers
-    clusters = generator.integers(n_clusters, size=n_items) if cluster is None else np.asarray(cluster)
+    clusters = generator.integers(n_clusters, size=n_items) if cluster is None else _check_clusters(cluster)
     n_items = clusters.size
     first, second = _draw_pairs(n_items, max(round(share * n_items * (n_items - 1) / 2), 1), generator)
     sensitivity, specificity = generator.uniform(*skill, size=(2, n_workers))
@@ -69,6 +71,14 @@ def simulate_similarities(
     return SimulatedCrowd(
         answers, truth, drawn={"cluster": clusters, "sensitivity": sensitivity, "specificity": specificity}
     )
+
+
+def _check_clusters(given: Any) -> IntArray:
+    """The clusters (n_items,) that the user gave."""
+    found = as_numbers(given, "cluster")
+    if found.ndim != 1 or found.size < 2 or not (np.abs(found) < 2**53).all() or (found != np.floor(found)).any():
+        raise InputError(f"cluster is {quote(given)}; it must be a whole number for each of two items or more.")
+    return found.astype(np.int64)
 
 
 def _draw_pairs(n_items: int, number: int, generator: np.random.Generator) -> tuple[IntArray, IntArray]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.kinds.simulated_crowd import CrowdSizes, Range, SimulatedCrowd, add_crowd_parameters
+from crowdwise.kinds.simulated_crowd import CrowdSizes, Shares, SimulatedCrowd, add_crowd_parameters, check_numbers
 from crowdwise.kinds.spans.answers import Spans
 
 __all__ = ["SpanErrors", "simulate_spans"]
@@ -18,10 +18,10 @@ __all__ = ["SpanErrors", "simulate_spans"]
 class SpanErrors:
     """How often workers err: the smallest and the largest rate, drawn evenly between. See `simulate_spans`."""
 
-    miss_rate: Range = (0.05, 0.5)
-    boundary_rate: Range = (0.02, 0.3)
-    label_rate: Range = (0.02, 0.2)
-    false_positives: Range = (0.0, 0.15)
+    miss_rate: Shares = (0.05, 0.5)
+    boundary_rate: Shares = (0.02, 0.3)
+    label_rate: Shares = (0.02, 0.2)
+    false_positives: Shares = (0.0, 0.15)
 
 
 @add_crowd_parameters(n_tasks=60, n_workers=12, answers_per_task=5)
@@ -43,7 +43,7 @@ def simulate_spans(sizes: CrowdSizes, /, *, spans: int = 4, n_classes: int = 2, 
             Chance of a span in each stretch between true ones.
     """
     generator, n_tasks, n_workers = sizes.generator, sizes.n_tasks, sizes.n_workers
-    given = SpanErrors(**errors)
+    given = SpanErrors(**check_numbers(errors, SpanErrors.__annotations__))
     ranges = (given.miss_rate, given.boundary_rate, given.label_rate, given.false_positives)
     miss, boundary, other, false = (generator.uniform(*each, n_workers) for each in ranges)
     rows: list[tuple[int, int, float, float, int]] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.kinds.simulated_crowd import CrowdSizes, Range, SimulatedCrowd, add_crowd_parameters
+from crowdwise.kinds.simulated_crowd import CrowdSizes, Share, Shares, SimulatedCrowd, add_crowd_parameters
 from crowdwise.kinds.texts.answers import Texts
 
 __all__ = ["simulate_texts"]
@@ -18,8 +18,8 @@ def simulate_texts(
     sizes: CrowdSizes,
     *,
     length: tuple[int, int] = (5, 12),
-    error: Range = (0.05, 0.5),
-    spammers: float = 0.1,
+    error: Shares = (0.05, 0.5),
+    spammers: Share = 0.1,
     vocabulary: int = 300,
 ) -> SimulatedCrowd[Texts]:
     """Sentences of made-up words, common and rare, and what workers write of them.

@@ -12,7 +12,7 @@ from crowdwise.kinds.answer_table import open_task_table
 from crowdwise.kinds.answers import TaskAnswers, as_numbers
 from crowdwise.kinds.reader_decorator import reader_of
 from crowdwise.labels.crowd_labels import CrowdLabels
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -94,6 +94,8 @@ def read_values(source: Any, *, value: str | tuple[str, ...] | None = None, **op
         As for `read_labels`.
     """
     several = value if isinstance(value, tuple | list) else None
+    if several is not None and not (several and all(isinstance(name, str) for name in several)):
+        raise InputError(f"value is {quote(value)}; give the name of a column, or of several.")
     given: dict[str, str | None] = (
         {"value": value} if not isinstance(value, tuple | list) else {name: name for name in value}
     )
