@@ -16,6 +16,8 @@ from crowdwise.labels import CrowdLabels
 from crowdwise.labels.engine_choice import has_gpu_driver
 from crowdwise.simulate import simulate
 
+gc.disable()  # while thousands of tests are collected, all of which stay: see pytest_collection_finish
+
 if not has_gpu_driver():  # Triton reads it when it meets a loop
     os.environ["TRITON_INTERPRET"] = "1"
 
@@ -68,6 +70,8 @@ def pytest_collection_finish() -> None:
     """What is collected stays: the garbage collector need not go through thousands of tests again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
+    gc.set_threshold(10_000)  # of new objects: after every 700, it takes a fiftieth of the time
 
 
 @pytest.fixture
