@@ -50,7 +50,6 @@ LONGEST = {
     "tests/engines/test_stored_labels.py": 11,
     "tests/dependence/test_effective_size.py": 11,
     "tests/robustness/test_mutated_models.py": 11,
-    "tests/robustness/test_kill_writers.py": 10,
     "tests/labels/test_read.py": 10,
     "tests/tables/test_published.py": 10,
 }

@@ -43,7 +43,7 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Function], Functio
 
     def compile_when_called(function: Function) -> Function:
         # Without the entry for callers in C, of which there are none: a twentieth of the time to compile.
-        compiled: Any = numba.njit(no_cfunc_wrapper=True, **options)(function)
+        compiled: Any = numba.njit(**options | {"no_cfunc_wrapper": True})(function)
         if cache:
             try:
                 compiled._cache = _Cache(function)
