@@ -16,6 +16,8 @@ from crowdwise.labels import CrowdLabels
 from crowdwise.labels.engine_choice import has_gpu_driver
 from crowdwise.simulate import simulate
 
+gc.disable()  # while thousands of tests are collected, all of which stay: see pytest_collection_finish
+
 if not has_gpu_driver():  # Triton reads it when it meets a loop
     os.environ["TRITON_INTERPRET"] = "1"
 
@@ -25,30 +27,28 @@ settings.load_profile("crowdwise")
 # Files that take longest, begun first, so that no process is left with one of them at the end: seconds of a core in a
 # run of its own with nothing compiled before. A new file of ten seconds or more has its line here.
 LONGEST = {
-    "tests/contract/test_contract.py": 69,
-    "tests/surface/test_examples.py": 39,
-    "tests/mutations/test_mutations.py": 23,
+    "tests/contract/test_contract.py": 57,
+    "tests/surface/test_examples.py": 37,
+    "tests/mutations/test_mutations.py": 24,
     "tests/reproduction/test_papers.py": 22,  # takes 60, but begins once the contract has compiled the same loops
-    "tests/evaluate/test_auto.py": 22,
-    "tests/engines/test_cuda.py": 21,
+    "tests/evaluate/test_auto.py": 20,
     "tests/cli/test_every_set.py": 20,
-    "tests/statistical/test_coverage.py": 18,
-    "tests/learn/test_contract.py": 18,
-    "tests/contract/test_hard_cases.py": 17,
-    "tests/campaign/test_faults.py": 17,
-    "tests/kinds/test_boxes.py": 15,
-    "tests/audit/test_audit.py": 14,
-    "tests/engines/test_passes.py": 14,
-    "tests/kinds/test_contract.py": 13,
-    "tests/cli/test_process.py": 13,
+    "tests/statistical/test_coverage.py": 16,
+    "tests/fuzz/test_fuzz.py": 15,
+    "tests/engines/test_cuda.py": 14,
+    "tests/campaign/test_faults.py": 14,
+    "tests/learn/test_contract.py": 13,
+    "tests/contract/test_hard_cases.py": 12,
+    "tests/kinds/test_boxes.py": 12,
     "tests/kinds/test_command.py": 12,
-    "tests/fuzz/test_fuzz.py": 12,
-    "tests/learn/test_engine.py": 12,
-    "tests/cli/test_aggregate.py": 12,
+    "tests/audit/test_audit.py": 11,
+    "tests/cli/test_process.py": 11,
     "tests/engines/test_stored_labels.py": 11,
     "tests/dependence/test_effective_size.py": 11,
-    "tests/robustness/test_mutated_models.py": 11,
-    "tests/robustness/test_kill_writers.py": 10,
+    "tests/engines/test_passes.py": 10,
+    "tests/kinds/test_contract.py": 10,
+    "tests/learn/test_engine.py": 10,
+    "tests/robustness/test_mutated_models.py": 10,
     "tests/labels/test_read.py": 10,
     "tests/tables/test_published.py": 10,
 }
@@ -68,6 +68,8 @@ def pytest_collection_finish() -> None:
     """What is collected stays: the garbage collector need not go through thousands of tests again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
+    gc.set_threshold(10_000)  # of new objects: after every 700, it takes a fiftieth of the time
 
 
 @pytest.fixture

@@ -135,6 +135,7 @@ class Models:
         for number, seed in enumerate((0, 1)):
             labels = cw.simulate.simulate("spammers", n_tasks=200 + 40 * number, random_state=seed).labels
             self.models.append(cw.DawidSkene(smoothing=0.5 + number).fit(labels))
+            self.models[-1].workers()  # intervals, which are computed once: here, and not in each process
         self.writes = [lambda model=model: model.save(self.place) for model in self.models]
 
     def start(self) -> None:

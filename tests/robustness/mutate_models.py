@@ -156,7 +156,8 @@ def zip_bomb(folder: Path, rng: Rng) -> str:
     name = str(rng.choice(list(arrays)))
     compressed = rng.random() < 0.5
     header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({BIG},), }}".ljust(117) + "\n"
-    with zipfile.ZipFile(folder / "arrays.npz", "w", zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED) as out:
+    kind = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
+    with zipfile.ZipFile(folder / "arrays.npz", "w", kind, compresslevel=1) as out:
         for each, values in arrays.items():
             with out.open(f"{each}.npy", "w", force_zip64=True) as file:
                 if each != name:

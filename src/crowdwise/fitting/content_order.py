@@ -86,7 +86,7 @@ class ContentOrder:
         """What is known beforehand, in this order."""
         gold, prior, counts = known.gold, known.class_prior, known.worker_counts
         if gold.size:
-            gold = np.append(_invert(self.classes, self.classes.size), -1)[gold[self.tasks]]
+            gold = np.append(_invert(self.classes, self.classes.size), -1)[gold[self.tasks]].astype(gold.dtype)
         if counts is not None:
             counts = counts[np.ix_(self.workers, self.classes, self.classes)]
             counts = np.concatenate([counts, np.zeros_like(counts[:1])]) if add_worker else counts

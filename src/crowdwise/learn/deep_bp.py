@@ -43,7 +43,7 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import ALTERNATION
 from crowdwise.fitting.parameter_checks import check_choice, check_count, check_flag, check_number
 from crowdwise.fitting.quadrature import matrix_nodes
-from crowdwise.kernels import TruthPrior
+from crowdwise.kernels import NO_GOLD, TruthPrior
 from crowdwise.labels.engine_choice import choose_engine, use_engine
 from crowdwise.labels.errors import InputError
 from crowdwise.learn.base import Learner
@@ -143,7 +143,7 @@ class DeepBeliefPropagationObjective(Objective):
         gated = self.q if self.skip_untrained else None
         f = limit_trust(log_f, self.trust, self.crowd, gated)
         solver, labels = self.solver, self.crowd.labels
-        given = TruthPrior(safe_log(f.cpu().numpy()), np.empty(0, np.int64))
+        given = TruthPrior(safe_log(f.cpu().numpy()), NO_GOLD)
         with use_engine(choose_engine(solver.numpy_cost * labels.n_labels, labels.n_classes)):
             found = propagate_beliefs(
                 labels,

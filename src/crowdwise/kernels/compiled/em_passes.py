@@ -48,7 +48,7 @@ def _begin_block(blocks: Blocks, block: int, start: FloatArray, space: FloatArra
     return work
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(inline="always")  # where it is called, and not compiled by itself as well: a second for each combination of types
 def _normalise_block(
     blocks: Blocks, lane: int, block: int, work: FloatArray, log_prior: FloatArray, gold: IntArray, out: Sums
 ) -> None:

@@ -111,7 +111,7 @@ def update_posterior(state: OnlineArrays, rule: OnlineRule, task: int, newly: bo
     set_log_prior(state, rule)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(inline="always")  # where it is called: the constants given to it would each have a version compiled
 def revisit_task(
     state: OnlineArrays, rule: OnlineRule, task: int, window: int, newly: bool, fresh: int, change: FloatArray
 ) -> float:

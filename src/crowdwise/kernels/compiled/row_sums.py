@@ -112,7 +112,7 @@ def add_from_slots(
         _add_long_rows(edges, values, source, sums, target)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(inline="always")  # where it is called, and not compiled by itself as well
 def _add_long_rows(
     edges: tuple[int, int], values: FloatArray, source: IntArray, sums: FloatArray, target: IntArray
 ) -> None:
