@@ -24,13 +24,13 @@ if not has_gpu_driver():  # Triton reads it when it meets a loop
 settings.register_profile("crowdwise", deadline=None)  # tests run side by side: how long one takes says nothing
 settings.load_profile("crowdwise")
 
-# Files that take longest, begun first, so that no process is left with one of them at the end: seconds of a core in a
-# run of its own with nothing compiled before. A new file of ten seconds or more has its line here.
+# Files that take longest, begun first, so that no process is left with one of them at the end: seconds of a core where
+# one process runs them in this order, with nothing compiled before. A file of ten seconds or more has its line here.
 LONGEST = {
     "tests/contract/test_contract.py": 57,
     "tests/surface/test_examples.py": 37,
     "tests/mutations/test_mutations.py": 24,
-    "tests/reproduction/test_papers.py": 22,  # takes 60, but begins once the contract has compiled the same loops
+    "tests/reproduction/test_papers.py": 22,  # takes 56, but begins once the contract has compiled the same loops
     "tests/evaluate/test_auto.py": 20,
     "tests/cli/test_every_set.py": 20,
     "tests/statistical/test_coverage.py": 16,
