@@ -137,8 +137,7 @@ class OnlineModel(OnlineState):
     @hold_lock
     def answer_counts(self) -> FloatArray:
         """Expected answers of each worker, (M, K, K) [worker, truth, label], without pseudo-counts."""
-        counts: FloatArray = np.maximum(self._arrays.counts[: len(self.workers)], 0.0).transpose(0, 2, 1)
-        return counts
+        return swap_truth_and_label(np.maximum(self._arrays.counts[: len(self.workers)], 0.0))
 
     @property
     @hold_lock

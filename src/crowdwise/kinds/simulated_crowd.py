@@ -6,38 +6,23 @@ import inspect
 from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
-from crowdwise.fitting.parameter_checks import as_numbers, check_count, check_number, check_random_state
-from crowdwise.labels.errors import InputError, quote
+from crowdwise.fitting.parameter_checks import as_numbers, check_count, check_random_state
+from crowdwise.kinds.simulator_parameters import check_numbers
+from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     import pyarrow as pa
 
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = [
-    "CrowdSizes",
-    "Range",
-    "Share",
-    "Shares",
-    "SignedRange",
-    "SimulatedCrowd",
-    "add_crowd_parameters",
-    "check_numbers",
-]
+__all__ = ["CrowdSizes", "SimulatedCrowd", "add_crowd_parameters"]
 
-# Annotations by which parameters of simulators are checked: none is below 0 but a signed one.
-Share: TypeAlias = float  # at most 1
-Range: TypeAlias = tuple[float, float]  # the smallest and the largest
-Shares: TypeAlias = Range  # both at most 1
-SignedRange: TypeAlias = tuple[float, float]
-ENDS = {"Range": "float", "Shares": "Share", "SignedRange": "signed", "tuple[int, int]": "int"}
-LARGEST_PARAMETER = 1e6  # beyond it, odds and exponentials are no numbers
 Answered = TypeVar("Answered")
 Made = TypeVar("Made")
 Own = ParamSpec("Own")
@@ -143,27 +128,6 @@ def add_crowd_parameters(
         return simulate_with_sizes
 
     return decorate
-
-
-def check_numbers(given: Mapping[str, Any], annotations: Mapping[str, str]) -> dict[str, Any]:
-    """Parameters of a simulator as Python's own numbers, refusing those that are not what their annotations say."""
-    return {name: _check_number(name, value, annotations.get(name, "")) for name, value in given.items()}
-
-
-def _check_number(name: str, value: Any, said: str) -> Any:
-    if said in ENDS:
-        ends = as_numbers(value, name)
-        if ends.shape != (2,) or not ends[0] <= ends[1]:
-            raise InputError(f"{name} is {quote(value)}; it must be two numbers, the smallest and the largest.")
-        return tuple(_check_number(name, end, ENDS[said]) for end in value)
-    if said == "int":
-        check_count(name, value)
-        return int(value)
-    if said in ("float", "signed", "Share"):
-        low = -LARGEST_PARAMETER if said == "signed" else 0
-        check_number(name, value, low=low, high=1 if said == "Share" else LARGEST_PARAMETER)
-        return float(value)
-    return value
 
 
 def _check_truth(truth: Any, size: int, name: str) -> FloatArray:

@@ -12,15 +12,8 @@ from scipy.special import expit, logit
 from crowdwise.kinds.boxes.answers import Boxes
 from crowdwise.kinds.boxes.geometry import intersection_over_union
 from crowdwise.kinds.boxes.object_likelihood import LEVELS, visibility_shares
-from crowdwise.kinds.simulated_crowd import (
-    CrowdSizes,
-    Range,
-    Share,
-    Shares,
-    SimulatedCrowd,
-    add_crowd_parameters,
-    check_numbers,
-)
+from crowdwise.kinds.simulated_crowd import CrowdSizes, SimulatedCrowd, add_crowd_parameters
+from crowdwise.kinds.simulator_parameters import Range, Share, Shares, check_numbers
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:

@@ -12,14 +12,8 @@ from scipy.ndimage import gaussian_filter
 from crowdwise.kinds.masks.answers import Masks
 from crowdwise.kinds.masks.distance_maps import signed_distance
 from crowdwise.kinds.masks.run_lengths import encode_run_lengths
-from crowdwise.kinds.simulated_crowd import (
-    CrowdSizes,
-    Range,
-    Share,
-    SimulatedCrowd,
-    add_crowd_parameters,
-    check_numbers,
-)
+from crowdwise.kinds.simulated_crowd import CrowdSizes, SimulatedCrowd, add_crowd_parameters
+from crowdwise.kinds.simulator_parameters import Range, Share, check_numbers
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import BoolArray

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
 from scipy.special import expit, logit
 
 from crowdwise.kinds.multi_label.answers import LabelSets
 from crowdwise.kinds.multi_label.set_cells import write_sets
-from crowdwise.kinds.simulated_crowd import CrowdSizes, Shares, SimulatedCrowd, add_crowd_parameters
+from crowdwise.kinds.simulated_crowd import CrowdSizes, SimulatedCrowd, add_crowd_parameters
+
+if TYPE_CHECKING:
+    from crowdwise.kinds.simulator_parameters import Shares
 
 __all__ = ["simulate_label_sets"]
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
 from scipy.special import expit, ndtri
 
 from crowdwise.kinds.ordinal.answers import Grades
-from crowdwise.kinds.simulated_crowd import CrowdSizes, SignedRange, SimulatedCrowd, add_crowd_parameters
+from crowdwise.kinds.simulated_crowd import CrowdSizes, SimulatedCrowd, add_crowd_parameters
+
+if TYPE_CHECKING:
+    from crowdwise.kinds.simulator_parameters import SignedRange
 
 __all__ = ["simulate_grades"]
 

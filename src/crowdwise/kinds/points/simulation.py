@@ -9,9 +9,10 @@ import numpy as np
 from crowdwise.kinds.boxes.simulation import FRAME, make_scene, place_apart, simulate_objects
 from crowdwise.kinds.points.answers import Points
 from crowdwise.kinds.points.geometry import distances
-from crowdwise.kinds.simulated_crowd import CrowdSizes, Range, SimulatedCrowd, add_crowd_parameters
+from crowdwise.kinds.simulated_crowd import CrowdSizes, SimulatedCrowd, add_crowd_parameters
 
 if TYPE_CHECKING:
+    from crowdwise.kinds.simulator_parameters import Range
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["simulate_points"]

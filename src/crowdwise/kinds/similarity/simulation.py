@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from crowdwise.fitting.parameter_checks import as_numbers
 from crowdwise.kinds.similarity.answers import Similarities
-from crowdwise.kinds.simulated_crowd import CrowdSizes, Share, Shares, SimulatedCrowd, add_crowd_parameters
+from crowdwise.kinds.simulated_crowd import CrowdSizes, SimulatedCrowd, add_crowd_parameters
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
+    from crowdwise.kinds.simulator_parameters import Share, Shares
     from crowdwise.labels.types import IntArray
 
 __all__ = ["simulate_similarities"]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.kinds.simulated_crowd import CrowdSizes, Shares, SimulatedCrowd, add_crowd_parameters, check_numbers
+from crowdwise.kinds.simulated_crowd import CrowdSizes, SimulatedCrowd, add_crowd_parameters
+from crowdwise.kinds.simulator_parameters import Shares, check_numbers
 from crowdwise.kinds.spans.answers import Spans
 
 __all__ = ["SpanErrors", "simulate_spans"]

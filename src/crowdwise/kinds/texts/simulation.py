@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.kinds.simulated_crowd import CrowdSizes, Share, Shares, SimulatedCrowd, add_crowd_parameters
+from crowdwise.kinds.simulated_crowd import CrowdSizes, SimulatedCrowd, add_crowd_parameters
 from crowdwise.kinds.texts.answers import Texts
+
+if TYPE_CHECKING:
+    from crowdwise.kinds.simulator_parameters import Share, Shares
 
 __all__ = ["simulate_texts"]
 

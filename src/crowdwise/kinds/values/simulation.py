@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.kinds.simulated_crowd import CrowdSizes, Range, SimulatedCrowd, add_crowd_parameters
+from crowdwise.kinds.simulated_crowd import CrowdSizes, SimulatedCrowd, add_crowd_parameters
 from crowdwise.kinds.values.answers import Values
+
+if TYPE_CHECKING:
+    from crowdwise.kinds.simulator_parameters import Range
 
 __all__ = ["simulate_values"]
 
