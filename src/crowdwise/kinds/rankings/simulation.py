@@ -24,6 +24,8 @@ def simulate_rankings(
 
     Parameters
     ----------
+    length
+        Items of a list; all of them, where there are not so many.
     spammers
         Share of the workers whose order is drawn at random.
     slope
