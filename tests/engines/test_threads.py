@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -85,6 +86,31 @@ def test_a_fault_in_a_lane_is_raised() -> None:
     for threads in (1, 4):
         with use_threads(threads), pytest.raises(ZeroDivisionError):
             run_lanes(fails, 8)
+
+
+def test_after_a_fault_no_lane_is_begun_and_none_still_runs() -> None:
+    begun: list[int] = []
+    ended: list[int] = []
+
+    def fails(lane: int) -> None:
+        begun.append(lane)
+        if lane == 1:
+            raise ZeroDivisionError
+        time.sleep(0.05)
+        ended.append(lane)
+
+    with use_threads(3), pytest.raises(ZeroDivisionError):
+        run_lanes(fails, 50)
+    assert sorted(begun) == sorted([*ended, 1])
+    assert len(begun) < 50
+
+
+def test_lanes_inside_lanes_wait_for_nobody() -> None:
+    """Every thread is in an outer lane, so that no other is free for an inner one."""
+    seen: list[tuple[int, int]] = []
+    with use_threads(2):
+        run_lanes(lambda outer: run_lanes(lambda inner: seen.append((outer, inner)), 5), 6)
+    assert sorted(seen) == [(outer, inner) for outer in range(6) for inner in range(5)]
 
 
 def test_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:

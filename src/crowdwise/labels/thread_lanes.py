@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -53,13 +53,34 @@ def use_threads(number: int) -> Iterator[None]:
 
 
 def run_lanes(work: Callable[[int], None], n_lanes: int) -> None:
-    """Call `work(lane)` for every lane, several at a time."""
-    if n_threads() == 1 or n_lanes == 1:
-        for lane in range(n_lanes):
-            work(lane)
+    """Call `work(lane)` for every lane, several at a time; the calling thread works as well.
+
+    Whoever is free takes the next lane. Nobody waits to be woken for the first one, which matters where a pass takes
+    milliseconds, and lanes that call this in turn are done even if all other threads are busy.
+    """
+    n_helpers = min(n_threads(), n_lanes) - 1
+    lanes = iter(range(n_lanes))
+
+    def work_through_lanes() -> None:
+        try:
+            for lane in lanes:
+                work(lane)
+        finally:
+            for _ in lanes:  # after an error in one of them, the lanes that nobody has begun are left
+                pass
+
+    if n_helpers < 1:
+        work_through_lanes()
         return
-    for _ in _thread_pool(n_threads(), os.getpid()).map(work, range(n_lanes)):
-        pass
+    pool = _thread_pool(n_threads() - 1, os.getpid())
+    helpers = [pool.submit(work_through_lanes) for _ in range(n_helpers)]
+    try:
+        work_through_lanes()
+    finally:
+        begun = [helper for helper in helpers if not helper.cancel()]
+        wait(begun)  # they write where the caller will read
+    for helper in begun:
+        helper.result()
 
 
 def map_lanes(work: Callable[[int, int], Any], edges: IntArray) -> list[Any]:
@@ -74,6 +95,6 @@ def map_lanes(work: Callable[[int, int], Any], edges: IntArray) -> list[Any]:
 
 
 @lru_cache(maxsize=4)
-def _thread_pool(threads: int, _process: int) -> ThreadPoolExecutor:
+def _thread_pool(n_helpers: int, _process: int) -> ThreadPoolExecutor:
     """Threads that stay: starting them for every pass costs more than a small pass. A forked child starts its own."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="crowdwise")
+    return ThreadPoolExecutor(n_helpers, thread_name_prefix="crowdwise")
