@@ -215,6 +215,25 @@ def test_a_stopped_fit_goes_on(slug: str, table: Path, tmp_path: Path, monkeypat
     assert not list((tmp_path / "s").glob("checkpoint-*"))
 
 
+def test_quick_iterations_are_not_all_written_but_the_last_is_when_a_fit_stops(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+    write = Checkpoint.write
+
+    def write_slowly(self: Checkpoint) -> None:
+        write(self)
+        with np.load(self.path) as held:
+            written.append(held["values"].size)
+        self._next_write = float("inf")  # as if this had taken long
+
+    monkeypatch.setattr(Checkpoint, "write", write_slowly)
+    stop_after(monkeypatch, 4)
+    with pytest.raises(KeyboardInterrupt):
+        cw.DawidSkene(max_iter=9, tol=0, engine=Stream(scratch=tmp_path / "s")).fit(str(table))
+    assert written == [1, 4]
+
+
 # ---- faults -----------------------------------------------------------------------------------------------------
 
 
@@ -342,8 +361,12 @@ def test_sizes_of_memory() -> None:
     for given in ("much", "2XB", "1MB", True):
         with pytest.raises(InputError, match="memory is"):
             parse_memory(given)
-    assert count_part_labels(10, 2) < count_part_labels(10**6, 10) <= 2**26
-    assert count_lane_part_labels(10**6, 10, 2) < count_lane_part_labels(10**9, 10, 2) == count_part_labels(10, 2)
+    assert (
+        count_part_labels(10**6, 10, 2) < count_part_labels(10**9, 10, 2) < count_part_labels(10**9, 10**6, 10) <= 2**26
+    )
+    many = 10**9, 10, 2
+    assert count_lane_part_labels(10**7, 10, 2) < count_part_labels(10**7, 10, 2)
+    assert count_lane_part_labels(*many) == count_part_labels(*many)
 
 
 # ---- the command ------------------------------------------------------------------------------------------------
@@ -429,7 +452,7 @@ def test_a_worker_out_of_memory(table: Path, monkeypatch: pytest.MonkeyPatch) ->
     labels = engine.read(table)
 
     class LostWorkers:
-        def submit(self, *_: Any, **__: Any) -> Any:
+        def get(self, *_: Any, **__: Any) -> Any:
             from distributed.scheduler import KilledWorker
 
             raise KilledWorker("part-3", None, 3)
@@ -437,6 +460,28 @@ def test_a_worker_out_of_memory(table: Path, monkeypatch: pytest.MonkeyPatch) ->
     engine.client = LostWorkers()
     with pytest.raises(InputError, match=r"most likely out of memory.*run the same again"):
         cw.DawidSkene().fit(labels)
+
+
+def test_few_labels_are_fitted_here_unless_parts_are_asked_for(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster takes longer to answer than such a pass takes."""
+    passes: list[int] = []
+
+    class Cluster:
+        def get(self, graph: dict[str, Any], _: str, *, sync: bool) -> Any:
+            passes.append(len(graph))
+            raise RuntimeError("asked")
+
+    labels = Dask().read(table)
+    few = Dask(Cluster())
+    monkeypatch.setattr(few, "map", Dask().map)
+    model = cw.DawidSkene(max_iter=3, tol=0, engine=few).fit(str(table))
+    assert not passes
+    np.testing.assert_array_equal(model.posterior_, cw.DawidSkene(max_iter=3, tol=0).fit(labels).posterior_)
+    parts = Dask(Cluster(), part_labels=300)
+    monkeypatch.setattr(parts, "map", Dask().map)
+    with pytest.raises(RuntimeError, match="asked"):
+        cw.DawidSkene(max_iter=3, tol=0, engine=parts).fit(str(table))
+    assert passes == [2 * len(Dask(part_labels=300).read(table).store.parts) - 1]  # the parts, and a tree of sums
 
 
 def test_a_cluster_does_not_see_this_process(tmp_path: Path) -> None:

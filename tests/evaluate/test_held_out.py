@@ -1,4 +1,4 @@
-"""Labels hidden and foretold, against plain loops."""
+"""Labels hidden and predicted, against plain loops."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from crowdwise.registry import Method
 
 
-def test_a_hidden_label_is_foretold_by_task_and_worker() -> None:
+def test_a_hidden_label_is_predicted_by_task_and_worker() -> None:
     """Σ_k q[t, k] A[w, k, l], where A counts the worker's kept answers and is drawn towards the crowd's."""
     labels = tiny_labels(3, 4, n_tasks=12, n_workers=4, repeats=True)
     part = next(held_out.split_into_folds(labels, 3, 0))
@@ -55,7 +55,7 @@ def test_every_label_is_hidden_once() -> None:
 
 
 def test_tasks_and_workers_that_lose_all_labels() -> None:
-    """Two labels: each is foretold by the crowd's answers and the method's own prior alone."""
+    """Two labels: each is predicted by the crowd's answers and the method's own prior alone."""
     labels = CrowdLabels.from_codes([0, 1], [0, 1], [0, 1], tasks=2, workers=2, classes=2)
     found = cw.held_out_log_probability(cw.DawidSkene(), labels, folds=2)
     assert np.isfinite(found).all()
@@ -63,7 +63,7 @@ def test_tasks_and_workers_that_lose_all_labels() -> None:
 
 @pytest.mark.parametrize("method", [entry for entry in cw.methods() if not entry.needs], ids=lambda entry: entry.slug)
 def test_every_method_can_be_scored(method: Method) -> None:
-    """Hidden labels are foretold better than by guessing, and the probabilities of all answers sum to one."""
+    """Hidden labels are predicted better than by guessing, and the probabilities of all answers sum to one."""
     crowd = simulate("one-coin", n_tasks=150, n_workers=10, n_classes=3, labels_per_task=6, random_state=0).labels
     part = next(held_out.split_into_folds(crowd, 5, 0))
     model = method.load()().fit(part.kept)

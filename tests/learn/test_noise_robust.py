@@ -126,7 +126,7 @@ def flipped(n_tasks: int = 600, labels_per_task: int | None = 1) -> tuple[np.nda
     return np.random.default_rng(1).normal(size=(n_tasks, 2)) + 3 * crowd.truth[:, None], crowd
 
 
-def test_labels_held_out_are_foretold_by_the_classifier_and_guesses() -> None:
+def test_labels_held_out_are_predicted_by_the_classifier_and_guesses() -> None:
     """Of three labels f gives ½, ½ and 0: with a share s of f, 2 log(s/2 + (1 − s)/3) + log((1 − s)/3), best at 0."""
     crowd = Crowd(cw.CrowdLabels.from_codes([0, 1, 1], [0, 0, 1], [0, 1, 2], tasks=2, workers=2, classes=3))
     sharp, right = torch.tensor([[0.5, 0.5, 0], [0.5, 0.5, 0]]).log(), torch.eye(3)[:2].log()

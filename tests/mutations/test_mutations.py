@@ -297,11 +297,11 @@ MUTATIONS = (
         ("tests/oracles/test_sequences.py::test_the_chain_is_learnt_from_pairs_of_neighbours",),
     ),
     Mutation(
-        "a worker's hidden label foretold without the crowd",
+        "a worker's hidden label predicted without the crowd",
         "evaluate/held_out.py",
         "(counts + DRAW * crowd)",
         "(counts + 0 * crowd)",
-        ("tests/evaluate/test_held_out.py::test_a_hidden_label_is_foretold_by_task_and_worker",),
+        ("tests/evaluate/test_held_out.py::test_a_hidden_label_is_predicted_by_task_and_worker",),
     ),
     Mutation(
         "stacking by the mean probability",
@@ -378,7 +378,7 @@ MUTATIONS = (
         "learn/losses.py",
         "return torch.stack(fits).max()",
         "return torch.stack(fits).min()",
-        (LEARN + "noise_robust.py::test_labels_held_out_are_foretold_by_the_classifier_and_guesses",),
+        (LEARN + "noise_robust.py::test_labels_held_out_are_predicted_by_the_classifier_and_guesses",),
     ),
     Mutation(
         "Adam's means laid out otherwise than their parameters",

@@ -271,8 +271,8 @@ class MinimaxEntropy(ClimbingAggregator):
 
     def _predict_answers(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray:  # noqa: ARG002
         effects = self.task_effects_[task] + self.worker_effects_[worker]
-        foretold: FloatArray = np.einsum("ek,ekl->el", self.posterior_[task], softmax(effects, axis=2))
-        return foretold
+        predicted: FloatArray = np.einsum("ek,ekl->el", self.posterior_[task], softmax(effects, axis=2))
+        return predicted
 
     def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         known = positions(labels.tasks, self._names.tasks)

@@ -3,6 +3,7 @@
 Nothing is scattered: a worker that is lost takes nothing with it that cannot be read or computed again. Parameters of
 an iteration are one file, which every worker maps; what parts add is added in a tree that the number of parts alone
 decides. The result has therefore the same bits for any number of workers, and after any of them was lost.
+Passes over few labels, which take less time than to ask a cluster for them, run in this process, in the same tree.
 The folder (`scratch`) must be seen by all workers under the same name.
 """
 
@@ -13,7 +14,7 @@ import itertools
 import shutil
 import uuid
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ from crowdwise.engines.partition_files import (
     split_piece,
 )
 from crowdwise.engines.protocol import Statistics
-from crowdwise.kernels.threads import use_threads
+from crowdwise.kernels.threads import run_lanes, use_threads
 from crowdwise.labels.errors import SHOWN, InputError, listing, quote
 from crowdwise.labels.several_files import expand_paths, join_sources
 from crowdwise.labels.vocabulary import as_text
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["ENGINE", "Dask"]
 
 WAY = 2  # results that are added at a time; a tree of twos keeps the rounding of sums small
+FEW_LABELS = 2**21  # a pass takes about ten milliseconds, as does asking a cluster
 
 
 class Dask(StoringEngine):
@@ -66,7 +68,8 @@ class Dask(StoringEngine):
         Folder that all workers see, for the labels by parts, the posterior and checkpoints. It is kept, so that a fit
         that was stopped goes on; without one, a folder here that is removed in the end.
     part_labels
-        Most labels of a part, about; by default as the size of the crowd suggests.
+        Most labels of a part, about; by default as the size of the crowd suggests. Where it is given, each part is a
+        task of the cluster, however few the labels.
     """
 
     def __init__(self, client: Any = None, scratch: str | Path | None = None, part_labels: int | None = None) -> None:
@@ -113,7 +116,7 @@ class Dask(StoringEngine):
         _, known = order_classes(check_names(known, "label", pieces[0].columns[2], place), classes, place)
         known = as_text(known) if met_as_text else known
         sizes = len(workers), len(known)
-        n_parts = max(1, -(-n_labels // (self.part_labels or count_part_labels(*sizes))))
+        n_parts = max(1, -(-n_labels // (self.part_labels or count_part_labels(n_labels, *sizes))))
         for what, names in (("workers", workers), ("classes", known)):
             with (
                 say_disk_errors(folder),
@@ -161,28 +164,18 @@ class Dask(StoringEngine):
 
     def _run(self, store: LabelStore, job: PassJob) -> Statistics:
         """A job on all parts, each a task; results are added in a tree of twos."""
+        few = self.part_labels is None and store.n_labels <= FEW_LABELS
+        client = None if few else self._find_client()
+        if client is None:
+            return _run_here(store, job)
         # By no number of a process: one that was killed, in a container too, may have had the same.
         folder = store.folder / f"pass-{uuid.uuid4().hex[:12]}"
         with say_disk_errors(store.folder):
             folder.mkdir()
             told = _save_job(folder, job)
         try:
-            client = self._find_client()
-            if client is None:
-                found: Any = [_run_part(str(store.folder), at, told) for at in range(len(store.parts))]
-                added: Statistics = _add_in_tree(found, add_results)
-                return added
             with _say_cluster_errors(store.folder):
-                key = f"crowdwise-{uuid.uuid4().hex[:12]}"
-                parts = [
-                    client.submit(_run_part, str(store.folder), at, told, key=f"{key}-part-{at}")
-                    for at in range(len(store.parts))
-                ]
-                steps = itertools.count()
-                total = _add_in_tree(
-                    parts, lambda left, right: client.submit(_add, left, right, key=f"{key}-sum-{next(steps)}")
-                )
-                result: Statistics = total.result()
+                result: Statistics = client.get(*_make_graph(store, told), sync=False).result()
                 return Statistics(result.log_likelihood, result.class_counts, np.array(result.counts, order="K"))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -290,6 +283,36 @@ def _run_part(folder: str, at: int, told: dict[str, Any]) -> Statistics:
     with use_threads(1):
         found: Statistics = run_part(store.read_blocks(part), job, store.rows_of(part))
     return found
+
+
+def _run_here(store: LabelStore, job: PassJob) -> Statistics:
+    """A job on all parts in the threads of this process, added in the same tree."""
+    found: list[Any] = [None] * len(store.parts)
+
+    def run_one(at: int) -> None:
+        part = store.parts[at]
+        with use_threads(1):
+            found[at] = run_part(store.read_blocks(part), job, store.rows_of(part))
+
+    run_lanes(run_one, len(found))
+    total: Statistics = _add_in_tree(found, add_results)
+    return total
+
+
+def _make_graph(store: LabelStore, told: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """The tasks of a pass and the name of the last one; sent in one message, as each takes its time."""
+    name, steps = f"crowdwise-{uuid.uuid4().hex[:12]}", itertools.count()
+    folder = str(store.folder)
+    graph: dict[str, Any] = {
+        f"{name}-part-{at}": (partial(_run_part, folder, at, told),) for at in range(len(store.parts))
+    }
+
+    def add(left: str, right: str) -> str:
+        key = f"{name}-sum-{next(steps)}"
+        graph[key] = (_add, left, right)
+        return key
+
+    return graph, _add_in_tree(list(graph), add)
 
 
 def _add(left: Statistics, right: Statistics) -> Statistics:

@@ -139,7 +139,7 @@ def remove_scratch(folder: str | Path) -> None:
 
 def store_labels(labels: CrowdLabels, folder: Path, part_labels: int | None) -> LabelStore:
     """Labels that are in memory, as a store."""
-    most = part_labels or count_part_labels(labels.n_workers, labels.n_classes)
+    most = part_labels or count_part_labels(labels.n_labels, labels.n_workers, labels.n_classes)
     parts: list[Part] = []
     first = 0
     while first < labels.n_tasks:

@@ -59,7 +59,8 @@ FORMAT = 2
 COUNTS = "labels_per_task.i4"
 ALIGNMENT = 64  # bytes; arrays of a part begin at multiples
 LEAST_PART, MOST_PART = 2**22, 2**26  # labels of a part
-MANY_PARTS, LEAST_LANE_PART = 32, 2**18  # parts that threads can share, and what is too little for one
+FEW_PARTS, MANY_PARTS = 8, 32  # that a cluster, and threads, can share; LEAST_PART gives way to it
+TINY_PART = 2**18  # labels that are not worth a part, however few there are
 LABELS_A_ROW = 16  # of a part for each row of the workers' tables: clearing and adding these is small beside the pass
 _checked: dict[Path, tuple[int, int]] = {}  # size and time of the parts that this process has checked
 
@@ -78,14 +79,15 @@ class Part:
     n_bytes: int
 
 
-def count_part_labels(n_workers: int, n_classes: int) -> int:
+def count_part_labels(n_labels: int, n_workers: int, n_classes: int) -> int:
     """Most labels of a part that has a table of its own, which the sizes of the crowd decide."""
-    return int(np.clip(LABELS_A_ROW * n_workers * n_classes, LEAST_PART, MOST_PART))
+    least = np.clip(-(-n_labels // FEW_PARTS), TINY_PART, LEAST_PART)
+    return int(np.clip(LABELS_A_ROW * n_workers * n_classes, least, MOST_PART))
 
 
 def count_lane_part_labels(n_labels: int, n_workers: int, n_classes: int) -> int:
     """The same of a part that shares its table with others: so few that threads have parts enough to share."""
-    return min(count_part_labels(n_workers, n_classes), max(-(-n_labels // MANY_PARTS), LEAST_LANE_PART))
+    return min(count_part_labels(n_labels, n_workers, n_classes), max(-(-n_labels // MANY_PARTS), TINY_PART))
 
 
 @contextlib.contextmanager

@@ -136,7 +136,7 @@ def _method_slugs(methods: Iterable[str] | None) -> list[str]:
 
 
 def _fit_and_predict(slug: str, labels: CrowdLabels, cut: HeldOutFold | None, found: _MethodFits) -> None:
-    """Fit all labels, or those kept by a cut whose hidden labels are then foretold."""
+    """Fit all labels, or those kept by a cut whose hidden labels are then predicted."""
     if found.note:
         return
     try:

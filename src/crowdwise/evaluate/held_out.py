@@ -1,4 +1,4 @@
-"""How well a method foretells labels that it has not seen: the score that needs no truth.
+"""How well a method predicts labels that it has not seen: the score that needs no truth.
 
 A label of worker w on task t has probability Σ_k q[t, k] A[w, k, l]: q is the posterior of the task from the labels
 that were kept, A the worker's matrix. For all methods alike, A counts the worker's kept answers under q and is drawn

@@ -1,4 +1,4 @@
-"""Weights of methods that together foretell hidden labels best."""
+"""Weights of methods that together predict hidden labels best."""
 
 from __future__ import annotations
 

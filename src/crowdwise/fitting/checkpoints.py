@@ -1,8 +1,9 @@
 """What an iteration of a climb leaves behind, so that a fit that was stopped goes on from there with the same bits.
 
 Only fits of labels on the disk keep it, beside the labels: their iterations take minutes. A fit that ends removes it.
-The name of the folder is made of the method, its parameters and all that the fit was told besides the labels; a fit
-that differs in any of them starts anew.
+Writing takes a tenth of the time at most: of quick iterations some are passed over, and the last one is written when an
+error stops the fit. The name of the folder is made of the method, its parameters and all that the fit was told besides
+the labels; a fit that differs in any of them starts anew.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import shutil
+import time
 import zipfile
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["Checkpoint", "keep_checkpoints", "open_checkpoint"]
 
 P = TypeVar("P")
-_folder: ContextVar[list[Any] | None] = ContextVar("checkpoints", default=None)  # the folder, and climbs so far
+SHARE = 0.1  # of the time of a fit that writing may take
+_kept: ContextVar[_FitCheckpoints | None] = ContextVar("checkpoints", default=None)
 
 
 @contextlib.contextmanager
@@ -41,21 +44,24 @@ def keep_checkpoints(labels: CrowdLabels, model: Any, known: PriorKnowledge) -> 
         return
     folder: Path = labels.folder / f"checkpoint-{_identify(model, known)}"  # type: ignore[attr-defined]
     folder.mkdir(exist_ok=True)
-    token = _folder.set([folder, 0])
+    kept = _FitCheckpoints(folder)
+    token = _kept.set(kept)
     try:
         yield
+    except BaseException:
+        with contextlib.suppress(OSError, InputError):  # what stopped the fit is the error to show
+            if kept.current is not None:
+                kept.current.write()
+        raise
     finally:
-        _folder.reset(token)
+        _kept.reset(token)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def open_checkpoint() -> Checkpoint | None:
     """The checkpoint of the climb that begins now; None where none are kept."""
-    held = _folder.get()
-    if held is None:
-        return None
-    held[1] += 1
-    return Checkpoint(held[0] / f"climb-{held[1]}.npz")
+    kept = _kept.get()
+    return None if kept is None else kept.begin_climb()
 
 
 class Checkpoint:
@@ -63,9 +69,21 @@ class Checkpoint:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._unwritten: tuple[Any, list[float], list[float]] | None = None
+        self._next_write = 0.0  # on the monotonic clock
 
     def save(self, parameters: Any, values: list[float], likelihoods: list[float]) -> None:
-        """Keep the parameters of the next iteration and the values so far."""
+        """Keep the parameters of the next iteration and the values so far, on the disk if it is time for that."""
+        self._unwritten = parameters, [*values], [*likelihoods]
+        if time.monotonic() >= self._next_write:
+            self.write()
+
+    def write(self) -> None:
+        """Write what was kept last, unless it is written."""
+        if self._unwritten is None:
+            return
+        began = time.monotonic()
+        parameters, values, likelihoods = self._unwritten
         arrays: dict[str, Any] = {"values": np.array(values), "likelihoods": np.array(likelihoods)}
         for name, leaf in _leaves(parameters, "p").items():
             # In the order of memory: sums over an array with other strides would differ in their last bits.
@@ -73,6 +91,8 @@ class Checkpoint:
             arrays[name], arrays[f"{name}-axes"] = np.ascontiguousarray(leaf.transpose(axes)), np.argsort(axes)
         with replace_file(self.path) as draft, draft.open("wb") as file:
             np.savez(file, **arrays)
+        self._unwritten, ended = None, time.monotonic()
+        self._next_write = ended + (ended - began) * (1 / SHARE - 1)
 
     def load(self, start: P) -> tuple[P, list[float], list[float]] | None:
         """Parameters of the next iteration, in the form of the start, and the values so far; None without any."""
@@ -89,6 +109,19 @@ class Checkpoint:
             raise InputError(
                 f"The checkpoint {str(self.path)!r} cannot be read: {error}. Delete it to start the fit anew."
             ) from error
+
+
+class _FitCheckpoints:
+    """The checkpoint of the climb that a fit is at, and how many climbs it has begun."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.begun = folder, 0
+        self.current: Checkpoint | None = None
+
+    def begin_climb(self) -> Checkpoint:
+        self.begun += 1
+        self.current = Checkpoint(self.folder / f"climb-{self.begun}.npz")
+        return self.current
 
 
 def _leaves(value: Any, name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which method foretells answers best that it has not seen: a league without a truth, for any kind."""
+"""Which method predicts answers best that it has not seen: a league without a truth, for any kind."""
 
 from __future__ import annotations
 
