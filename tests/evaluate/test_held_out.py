@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,6 +42,21 @@ def test_a_hidden_label_is_predicted_by_task_and_worker() -> None:
                 chance += model.posterior_[task, truth] * drawn / (sum(own) + held_out.DRAW)
             assert found[row, answer] == pytest.approx(chance, abs=1e-12)
     np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-12)
+
+
+def test_prediction_with_many_classes_needs_little_memory() -> None:
+    """A table of K² numbers for each hidden label at once would be 400 MB here."""
+    n_classes = 100
+    labels = tiny_labels(n_classes, 5, n_tasks=800, n_workers=8)
+    part = next(held_out.split_into_folds(labels, 2, 0))
+    model = cw.OneCoin(max_iter=2, tol=0).fit(part.kept)
+    rows = np.arange(5000) % part.held.n_labels
+    tracemalloc.start()
+    found = held_out.predict_answers(model, part.kept, part.held.task[rows], part.held.worker[rows])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-9)
+    assert peak < 30e6
 
 
 def test_every_label_is_hidden_once() -> None:

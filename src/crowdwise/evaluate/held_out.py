@@ -43,7 +43,7 @@ __all__ = [
 
 DRAW = 5.0  # answers of the crowd that count as a worker's own, for each state of the truth
 UNSEEN = 0.5  # of an answer that nobody in the crowd gave
-BLOCK = 1 << 16  # labels gathered at a time
+BLOCK_CELLS = 1 << 18  # of workers' tables that are gathered at a time: what the second-level cache holds
 
 
 class Predictor(Protocol):
@@ -131,8 +131,9 @@ def predict_answers(model: Predictor, labels: CrowdLabels, task: IntArray, worke
     states = model._state_posterior(labels)
     table = estimate_answer_table(labels, states)
     found = np.empty((task.size, labels.n_classes))
-    for first in range(0, task.size, BLOCK):
-        some = slice(first, first + BLOCK)
+    block = max(1, BLOCK_CELLS // table[0].size)
+    for first in range(0, task.size, block):
+        some = slice(first, first + block)
         found[some] = np.einsum("es,esl->el", states[task[some]], table[worker[some]])
     return found
 
