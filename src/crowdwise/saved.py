@@ -42,16 +42,30 @@ def _read_model(folder: str | Path, network: Any) -> Any:
 
     header = read_header(folder)
     model = _restore(folder, header, network)
-    check_digests(folder, header)  # at the end: what was read was there when the check began
+    check_digests(folder, header, _list_parts(model, header))  # last: what was read was there when the check began
     return model
+
+
+def _list_parts(model: Any, header: dict[str, Any]) -> set[str]:
+    """The files beside the header that are read of such a model."""
+    from crowdwise.fitting.saving import ARRAYS, VOCABULARIES
+
+    names = {ARRAYS, *(f"{name}.parquet" for name in getattr(model, "vocabularies", VOCABULARIES))}
+    if header.get("room") == "learn":
+        from crowdwise.learn.saving import HISTORY, WEIGHTS, WORKERS
+
+        names |= {WEIGHTS, HISTORY} if hasattr(model, "vocabularies") else {WEIGHTS, HISTORY, WORKERS}
+    return names
 
 
 def _restore_kind(folder: str | Path, header: dict[str, Any]) -> Any:
     from crowdwise.kinds.kind_registry import kind
     from crowdwise.kinds.saving import restore_kind_model
 
-    with _refuse_unknown_method(folder, header):
-        found = kind(header.get("kind_of_answers", "")).method(str(header["slug"]))
+    with _refuse_unknown_method(folder, header.get("kind_of_answers", ""), "kind of answers"):
+        answers = kind(header.get("kind_of_answers", ""))
+    with _refuse_unknown_method(folder, header["slug"]):
+        found = answers.method(str(header["slug"]))
     model: Any = found.load()()
     restore_kind_model(model, folder, header)
     return model
@@ -71,12 +85,12 @@ def _restore(folder: str | Path, header: dict[str, Any], network: Any) -> Any:
                 f"{quote(str(folder))} holds a model of a stream of labels. Read it with "
                 "crowdwise.acquire.OnlineModel.load."
             )
-        with _refuse_unknown_method(folder, header):
+        with _refuse_unknown_method(folder, header["slug"]):
             found = method(header["slug"])
         model: Any = found.load()()
         restore_model(model, folder, header)
         return model
-    with warnings.catch_warnings(), _refuse_unknown_method(folder, header):
+    with warnings.catch_warnings(), _refuse_unknown_method(folder, header["slug"]):
         warnings.simplefilter("ignore", DeprecationWarning)  # a model keeps the name that its learner had
         entry = learner(header["slug"])  # says how to install torch, where it is not
     from crowdwise.learn.answer_saving import restore_answer_learner
@@ -89,12 +103,12 @@ def _restore(folder: str | Path, header: dict[str, Any], network: Any) -> Any:
 
 
 @contextmanager
-def _refuse_unknown_method(folder: str | Path, header: dict[str, Any]) -> Iterator[None]:
-    """Say whose method it is that this version does not know."""
+def _refuse_unknown_method(folder: str | Path, name: Any, noun: str = "method") -> Iterator[None]:
+    """Say which method, or kind of answers, it is that this version does not know."""
     try:
         yield
     except UnknownNameError as error:
         raise InputError(
-            f"The saved model in {quote(str(folder))} is of {quote(header['slug'])}, which is no method of this "
+            f"The saved model in {quote(str(folder))} is of {quote(name)}, which is no {noun} of this "
             "version. Install the version of crowdwise that wrote it, or fit again."
         ) from error

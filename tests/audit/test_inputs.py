@@ -62,7 +62,7 @@ def test_attributes_that_all_make_no_groups_leave_the_rest_of_the_audit() -> Non
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"truth": {0: "elk"}}, "classes that the labels do not have: 'elk'"),
+        ({"truth": {0: "elk"}}, r"classes that the labels do not have \('a', 'b'\): 'elk'"),
         ({"truth": {99: "a"}}, "about other tasks"),
         ({"worker_attributes": {99: "old"}}, "other workers"),
         ({"task_attributes": {99: "old"}}, "other tasks"),

@@ -99,3 +99,18 @@ def test_what_is_said_of_a_number(value: float, said: str) -> None:
 def test_what_is_said_of_a_count() -> None:
     with pytest.raises(cw.InputError, match="1 or more and at most 2147483647"):
         check_count("n", 10**29)
+
+
+def test_seeds_have_an_end(small: cw.CrowdLabels) -> None:
+    """One of thousands of digits was taken by fit, and neither shown nor saved."""
+    assert cw.EnhancedBcc(random_state=2**128 - 1, n_restarts=1).fit(small).random_state == 2**128 - 1
+    with pytest.raises(cw.InputError, match=r"random_state is too large; it must be a whole number below 2\*\*128"):
+        cw.EnhancedBcc(random_state=10**5000).fit(small)
+
+
+def test_what_fits_learn_of_their_own_sort(small: cw.CrowdLabels) -> None:
+    model = cw.MajorityVote().fit(small)
+    assert model.workers(Fraction(9, 10)) == model.workers(0.9)
+    for ask in (model.calibration, model.predict_sets):
+        with pytest.raises(cw.InputError, match="needs gold, for which majority-vote has no use"):
+            ask()

@@ -62,9 +62,12 @@ def test_damaged_files(saved: Path, tmp_path: Path) -> None:
         header.write_text(json.dumps(kept | wrong))
         with pytest.raises(cw.InputError):
             cw.load(saved)
-    for unknown in ({"slug": "nothing"}, {"room": "kinds", "kind_of_answers": []}):
+    for unknown, noun in (
+        ({"slug": "nothing"}, "method"),
+        ({"room": "kinds", "kind_of_answers": []}, "kind of answers"),
+    ):
         header.write_text(json.dumps(kept | unknown))
-        with pytest.raises(cw.InputError, match=r"^The saved model in .* is no method of this version"):
+        with pytest.raises(cw.InputError, match=rf"^The saved model in .* is no {noun} of this version"):
             cw.load(saved)
     header.write_text("[" * 100_000)
     with pytest.raises(cw.InputError, match="cannot be read as a saved model"):

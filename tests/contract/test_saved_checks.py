@@ -48,6 +48,8 @@ def models(crowd: CrowdLabels, tmp_path_factory: pytest.TempPathFactory) -> Path
         cw.MajorityVote(),
         cw.DawidSkene(),
         cw.GraphDawidSkene(),
+        cw.WeightedMajorityVote(),
+        cw.Auto(),
     ):
         model.fit(crowd).save(folder / model.slug)
         header = json.loads((folder / model.slug / "model.json").read_text())
@@ -90,6 +92,8 @@ def write_header(folder: Path, **fields: Any) -> None:
         ("mean-field", "extra/confusion_counts", lambda _: None),
         ("glad", "task_columns/ease", lambda ease: -ease),
         ("glad", "worker_columns/ability", lambda ability: ability.astype(np.float16)),
+        ("weighted-majority-vote", "worker_columns/weight", lambda weight: weight * np.tile([-1, 3], 6)),
+        ("auto", "extra/wrong", lambda wrong: wrong + 1000),
         ("majority-vote", "skill", lambda skill: skill + 5),
         ("majority-vote", "skill_beta", lambda beta: -beta),
         ("majority-vote", "labels_per_task", lambda counts: -counts),
@@ -325,3 +329,28 @@ def test_a_file_in_place_of_the_folder(saved: Path) -> None:
 def test_a_name_that_is_too_long(crowd: CrowdLabels, tmp_path: Path) -> None:
     with pytest.raises(cw.InputError, match="is too long a name"):
         cw.MajorityVote().fit(crowd).save(tmp_path / LONG[:5000])
+
+
+def test_text_of_no_length_is_no_parameter(saved: Path) -> None:
+    """It takes no bytes in the file, and gigabytes once NumPy makes it."""
+    with zipfile.ZipFile(saved / "arrays.npz", "a") as archive, archive.open("parameter/init.npy", "w") as file:
+        header = {"descr": "<U0", "fortran_order": False, "shape": (500_000_000,)}
+        np.lib.format.write_array_header_1_0(file, header)
+    header = json.loads((saved / "model.json").read_text())
+    write_header(saved, parameters=header["parameters"] | {"init": {"array": "init"}})
+    with pytest.raises(cw.InputError, match="is damaged"):
+        cw.load(saved)
+
+
+def test_half_a_character_in_the_header(saved: Path) -> None:
+    write_header(saved, note="\ud800")
+    with pytest.raises(cw.InputError, match="holds half a character"):
+        cw.load(saved)
+
+
+@pytest.mark.parametrize("name", ["\ud800", "", "a\0b"])
+def test_a_name_that_no_folder_has(name: str, crowd: CrowdLabels) -> None:
+    model = cw.MajorityVote().fit(crowd)
+    for use in (cw.load, cw.acquire.OnlineModel.load, model.save):
+        with pytest.raises(cw.InputError, match="is no name of a folder for a model"):
+            use(name)

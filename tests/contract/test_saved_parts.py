@@ -49,7 +49,10 @@ def test_a_mixture_of_two_models_is_refused(name: str, saved: Path, two: tuple[P
 
 def test_parts_that_are_no_files(saved: Path) -> None:
     header = json.loads((saved / "model.json").read_text())
-    for parts in ([], {"../model.json": {}}, {"arrays.npz": 3}, {"lacking": {"bytes": 1}}, {".": {}}):
+    sparse = {"extra.bin": {"bytes": 2**40, "sha256": "0" * 64}}
+    with (saved / "extra.bin").open("wb") as file:
+        file.truncate(2**40)
+    for parts in ([], {"../model.json": {}}, {"arrays.npz": 3}, {"lacking": {"bytes": 1}}, {".": {}}, sparse):
         (saved / "model.json").write_text(json.dumps(header | {"parts": parts}))
         with pytest.raises(cw.InputError, match=r"is not whole|is damaged"):
             cw.load(saved)

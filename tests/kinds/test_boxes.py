@@ -298,7 +298,7 @@ def test_workers_and_objects_of_a_known_crowd_are_found() -> None:
 def test_held_out_answers_are_more_probable_to_the_worker_model() -> None:
     from crowdwise.kinds.held_out import choose_by_held_out
 
-    crowd = simulate_boxes(14, 6, answers_per_task=5, miss_rate=(0.05, 0.7), random_state=2)
+    crowd = simulate_boxes(14, 6, answers_per_task=5, miss_rate=(0.05, 0.7), random_state=3)
     league = choose_by_held_out({"model": ObjectBoxes(max_iter=4, tol=0), "clusters": BoxClusters()}, crowd.answers)
     assert league[0].name == "model"
 

@@ -13,8 +13,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
+from crowdwise.engines.partition_files import list_pieces
 from crowdwise.labels import CrowdLabels, InputWarning, byte_source, read_labels
 from crowdwise.labels.attributes import read_attributes
 from crowdwise.labels.errors import InputError
@@ -370,3 +373,61 @@ def test_options_that_mean_nothing_here_are_refused() -> None:
     ):
         with pytest.raises(InputError, match=said):
             read_labels(table, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["", "\u200b", "a\0b", float("inf")])
+def test_categories_that_no_row_uses(name: Any) -> None:
+    """They are classes where their order is meant; a model with such a class was saved and could not be read again."""
+    known = [1.5, 2.5] if isinstance(name, float) else ["x", "y"]
+    kept, left_out = (
+        pd.Categorical(known * 2, categories=[name, *known], ordered=ordered) for ordered in (True, False)
+    )
+    with pytest.raises(InputError, match=r"has categories that no row uses and that are no names: .*Remove them"):
+        read_labels({**LONG, "label": kept})
+    assert read_labels({**LONG, "label": left_out}).classes.to_pylist() == [str(each) for each in known]
+
+
+def test_tensors_that_are_no_arrays() -> None:
+    torch = pytest.importorskip("torch")
+    for values in (torch.zeros(4, dtype=torch.bfloat16), torch.zeros(4).to_sparse()):
+        with pytest.raises(InputError, match=r"column 'label' cannot be read .*Convert it to text first"):
+            read_labels({**LONG, "label": values})
+
+
+def test_objects_in_a_polars_table() -> None:
+    frame = pl.DataFrame({**LONG, "label": pl.Series([object()] * 4, dtype=pl.Object)})
+    with pytest.raises(InputError, match=r"column 'label' holds objects, or bytes of a fixed width"):
+        read_labels(frame)
+
+
+def test_a_stream_that_fails() -> None:
+    def fail() -> Any:
+        yield pa.record_batch({**LONG, "label": list("xyxy")})
+        raise RuntimeError("the line is cut")
+
+    schema = pa.schema([(name, pa.string()) for name in (*LONG, "label")])
+    with pytest.raises(
+        InputError, match=r"RecordBatchReader cannot be read to its end \(RuntimeError: 'the line is cut'"
+    ):
+        read_labels(pa.RecordBatchReader.from_batches(schema, fail()))
+
+
+@pytest.mark.parametrize("write", [pq.write_table, feather.write_feather], ids=["parquet", "arrow"])
+def test_a_name_of_a_column_that_is_no_text(write: Any, tmp_path: Path) -> None:
+    path = tmp_path / "labels"
+    write(pa.table({**LONG, "label": list("xyxy"), "zzzzz": [0] * 4}), path)
+    path.write_bytes(path.read_bytes().replace(b"zzzzz", b"zz\xffzz"))
+    with pytest.raises(InputError, match=r"damaged or cut short \('utf-8' codec"):
+        read_labels(path)
+    if write is pq.write_table:
+        with pytest.raises(InputError, match="names of its columns are no text"):
+            list_pieces(str(path), (None, None, None))
+
+
+def test_truths_in_another_case() -> None:
+    """What pandas reads from True and False are booleans, whose names are true and false."""
+    labels = read_labels({**LONG, "label": [True, False, True, True]})
+    with pytest.raises(InputError, match="differ from those of the labels only in case or blanks: 'True' and 'true'"):
+        truth_codes({"a": "True", "b": "False"}, labels)
+    with pytest.raises(InputError, match=r"classes that the labels do not have \('false', 'true'\): 'maybe'"):
+        truth_codes({"a": "maybe"}, labels)

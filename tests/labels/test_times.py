@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import numpy as np
@@ -126,3 +126,17 @@ def test_masked_times_are_unknown() -> None:
     assert np.isnan(check_times(np.ma.masked_array([1, 2], mask=[0, 1]), labels)).tolist() == [False, True]
     dates = np.ma.masked_array(["2026-05-31", "2026-05-31"], mask=[0, 1], dtype="M8[D]")
     assert np.isnat(check_times(dates, labels)).tolist() == [False, True]
+
+
+def test_columns_that_can_be_read_only_once() -> None:
+    table = {"task": [1, 1, 2], "worker": [1, 2, 1], "label": list("xyx"), "time": [3, 2, 1]}
+    assert read_timed_labels({name: iter(values) for name, values in table.items()}).time.tolist() == [3, 2, 1]
+
+
+def test_times_with_a_zone_and_times_without() -> None:
+    """Arrow takes those without to be in UTC, without a word."""
+    noon = datetime(2026, 5, 31, 12)
+    mixed = [noon.replace(tzinfo=timezone(timedelta(hours=9))), noon]
+    for times in (mixed, mixed[::-1], np.array(mixed, object)):
+        with pytest.raises(InputError, match="holds times with a time zone and times without"):
+            read_timed_labels({"task": [1, 2], "worker": [1, 1], "label": ["x", "y"], "time": times}, time="time")

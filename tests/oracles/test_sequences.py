@@ -206,7 +206,7 @@ def test_known_truths_may_break_the_rule() -> None:
 
 @pytest.mark.parametrize("make", [cw.HmmCrowd, cw.BayesianSequenceCombination])
 def test_new_sentences(make: Any) -> None:
-    """By their names they are read as sentences; with a table every new task stands alone."""
+    """By their names they are read as sentences; with a table those of the fit are known again, others stand alone."""
     labels = tiny(3, 5)
     table = {name: (name[0], int(name.rpartition("_")[2])) for name in NAMES if "_" in name} | {"alone": ("c", 0)}
     named, listed = (
@@ -215,7 +215,12 @@ def test_new_sentences(make: Any) -> None:
     )
     np.testing.assert_allclose(named.posterior_, listed.posterior_, atol=1e-12)
     np.testing.assert_allclose(named.predict_proba(labels), named.posterior_, atol=1e-9)
-    alone = listed.predict_proba(labels)
+    np.testing.assert_array_equal(listed.predict_proba(labels), listed.posterior_)
+    others = CrowdLabels.from_codes(
+        labels.task, labels.worker, labels.label, tasks=[f"new {each}" for each in range(labels.n_tasks)],
+        workers=labels.n_workers, classes=labels.n_classes,
+    )  # fmt: skip
+    alone = listed.predict_proba(others)
     assert np.abs(alone[1] - listed.posterior_[1]).max() < 1e-9
     assert np.abs(alone - listed.posterior_).max() > 0.01
 

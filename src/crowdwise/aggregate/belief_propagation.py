@@ -33,6 +33,7 @@ import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import safe_log
+from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.em import warn_not_converged
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import BAYESIAN
@@ -278,18 +279,22 @@ class BeliefPropagation(Aggregator):
         if not (pair or matrix) or not (alpha > 0).all() or not np.isfinite(alpha).all():
             also = f", or an array of shape {(n_classes, n_classes)}" if self.prior == "dirichlet" else ""
             raise InputError(f"alpha is {quote(alpha.tolist())}; it must be two numbers above 0{also}.")
+        if self.prior == "one-coin":
+            return coin_nodes(alpha[0], alpha[1], n_classes, answers)
+        if self.prior == "class-wise" and n_classes <= MOST_DIMENSIONS:
+            return class_wise_nodes(alpha[0], alpha[1], n_classes, answers, most)
+        # Matrices are drawn for the classes in an order of content, so that the order they are given in does not count.
+        order = order_by_content(labels).classes
         if self.prior == "dirichlet":
             if pair:
                 right = np.eye(n_classes)
                 alpha = alpha[0] * right + alpha[1] / (n_classes - 1) * (1 - right)
-            drawn = draw_dirichlet_matrices(alpha, self.n_samples, self.random_state)
-        elif self.prior == "one-coin":
-            return coin_nodes(alpha[0], alpha[1], n_classes, answers)
-        elif n_classes <= MOST_DIMENSIONS:
-            return class_wise_nodes(alpha[0], alpha[1], n_classes, answers, most)
+            drawn = draw_dirichlet_matrices(alpha[np.ix_(order, order)], self.n_samples, self.random_state)
         else:
             drawn = draw_class_wise_matrices(alpha[0], alpha[1], n_classes, self.n_samples, self.random_state)
-        return matrix_nodes(drawn, np.full(self.n_samples, -np.log(self.n_samples)), labels.n_workers)
+        matrices = np.empty_like(drawn)
+        matrices[:, order[:, None], order] = drawn
+        return matrix_nodes(matrices, np.full(self.n_samples, -np.log(self.n_samples)), labels.n_workers)
 
     def _nodes_from_matrices(self, n_classes: int, n_workers: int) -> NodeSets:
         matrices = as_numbers(self.prior, "prior")

@@ -155,8 +155,9 @@ class BayesianSequenceCombination(SequenceAggregator):
     -----
     Made for spans: a worker who missed the first word of a name will miss the second too, and that is one mistake.
     Without sequences it is Bayesian Dawid–Skene. New tasks are put in sequences by their names if `sequences` is
-    "names", and stand alone otherwise. A worker unknown at prediction counts as the average of the crowd, and a known
-    worker after a label that she never gave before as her own average.
+    "names", and stand alone otherwise, but for those of the fit with the same labels, which keep its posterior. A
+    worker unknown at prediction counts as the average of the crowd, and a known worker after a label that she never
+    gave before as her own average.
 
     Examples
     --------

@@ -32,12 +32,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import pyarrow.compute as pc
 from scipy.special import xlogy
 
 from crowdwise.aggregate import dawid_skene
 from crowdwise.engines import prepare
 from crowdwise.fitting.categorical_em import ConfusionParameters, safe_log
+from crowdwise.fitting.content_order import sort_graph_tasks
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import ClimbingAggregator
 from crowdwise.fitting.method_facts import STRUCTURE
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.task_graph import TaskGraph
-    from crowdwise.labels.types import FloatArray
+    from crowdwise.labels.types import BoolArray, FloatArray
 
 __all__ = ["GraphDawidSkene"]
 
@@ -118,7 +118,8 @@ class GraphDawidSkene(ClimbingAggregator):
     Notes
     -----
     Where the coupling is too strong for the graph, neighbours outvote the labels. Mean field is too sure of itself. New
-    tasks stand alone. A worker unknown at prediction counts as the average of the crowd.
+    tasks stand alone; those of the fit, met again with the same labels, keep its posterior. A worker unknown at
+    prediction counts as the average of the crowd.
 
     Examples
     --------
@@ -149,13 +150,17 @@ class GraphDawidSkene(ClimbingAggregator):
         check_number("coupling", self.coupling, low=0)
         check_number("smoothing", self.smoothing, low=0)
 
-    def _keeps_unlabelled_tasks(self) -> bool:
-        return self.graph is not None  # they have neighbours
+    def _tasks_to_fit(self, labels: CrowdLabels, told: BoolArray) -> BoolArray:
+        """Those without labels take part where they have neighbours."""
+        chosen: BoolArray = told | (np.diff(read_graph(self.graph, labels.tasks).ptr) > 0)
+        return chosen
+
+    def _recalls_tasks(self) -> bool:
+        return self.graph is not None  # its tasks stand alone when they are new
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         graph = read_graph(self.graph, labels.tasks)
-        # By name, so that the sweeps do not depend on the order of the rows.
-        order = pc.sort_indices(labels.tasks).to_numpy().astype(np.int64)
+        order = sort_graph_tasks(labels, known, graph)
         prepared = prepare(labels)
         pseudo = pseudo_counts(self.smoothing, labels, known)
         sweeps = SWEEPS if graph.n_pairs else 1

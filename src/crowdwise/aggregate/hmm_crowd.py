@@ -113,8 +113,8 @@ class HmmCrowd(SequenceAggregator):
     -----
     A span missed is missed word by word, and counts as several pieces of evidence: `bsc` is made for that. The label of
     a task is its own likeliest class, not part of a likeliest path. New tasks are put in sequences by their names if
-    `sequences` is "names", and stand alone otherwise. A worker unknown at prediction counts as the average of the
-    crowd.
+    `sequences` is "names", and stand alone otherwise, but for those of the fit with the same labels, which keep its
+    posterior. A worker unknown at prediction counts as the average of the crowd.
 
     Examples
     --------

@@ -123,7 +123,7 @@ def _make_finding(labels: CrowdLabels, dependence: Dependence, members: IntArray
             f" Both are wrong, says the rest of the crowd, on {wrong / shared:.0%}; independent workers would be on "
             f"{usual_wrong / shared:.0%}."
         )
-    names = tuple(labels.workers[int(member)].as_py() for member in members)
+    names = tuple(sorted(labels.workers[int(member)].as_py() for member in members))
     return Finding(
         KIND,
         "workers",

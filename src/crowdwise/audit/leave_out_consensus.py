@@ -35,6 +35,7 @@ import numpy as np
 
 from crowdwise.aggregate.dawid_skene import log_density, m_step
 from crowdwise.engines import prepare
+from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.em import StillImproving, climb
 from crowdwise.fitting.pooled_dawid_skene import fit_pooled_dawid_skene
 from crowdwise.kernels import NO_GOLD
@@ -175,9 +176,13 @@ def pooled_consensus(labels: CrowdLabels) -> FloatArray:
 def posterior_from_others(labels: CrowdLabels) -> tuple[FloatArray, BoolArray]:
     """Posterior of each label's task by the others (S, K), and where there are others at all (S,).
 
-    Folds of workers are dealt by volume, so that nothing here is random: same labels, same answer.
+    Folds of workers are dealt by volume, and alike ones by content, so that nothing here is random: same labels, same
+    answer.
     """
-    order = np.argsort(-labels.labels_per_worker, kind="stable")
+    rank = np.zeros(labels.n_workers, np.int64)
+    by_content = order_by_content(labels).workers
+    rank[by_content] = np.arange(by_content.size)
+    order = np.lexsort((rank, -labels.labels_per_worker))
     fold = np.empty(labels.n_workers, np.int64)
     fold[order] = np.arange(labels.n_workers) % FOLDS
     of_label = fold[labels.worker]

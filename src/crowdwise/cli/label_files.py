@@ -147,7 +147,9 @@ class LabelFiles:
 
     def build_file_arguments(self) -> list[str]:
         """Give the files on a command line, with their workers where these are named."""
-        return self.files if not self.columns.worker else build_option_arguments({"worker": self.columns.worker})
+        if self.columns.worker:
+            return build_option_arguments({"worker": self.columns.worker})
+        return [f"./{each}" if each.startswith("-") and each != "-" else each for each in self.files]
 
     def build_column_arguments(self, options: Sequence[str] = ()) -> list[str]:
         """Give the options on a command line with these other ones: some mean nothing without them."""

@@ -80,10 +80,21 @@ def check_file(out: str, option: str, inputs: Iterable[str | None]) -> None:
 
 
 def check_results(out: str, names: Iterable[str], inputs: Iterable[str | None]) -> Path:
-    """Refuse, before any long fit, a folder that cannot be written, and one where a result would replace an input."""
-    place, given = check_folder(out), list(inputs)
+    """Refuse, before any long fit, a folder that cannot be written, and one where a result would replace an input.
+
+    A name that ends in a slash is that of a folder, which is written anew.
+    """
+    from crowdwise.labels.several_files import expand_paths
+
+    place, given = check_folder(out), [each for each in inputs if each and each != "-"]
     for name in names:
-        check_file(str(place / name), "--out", given)
+        if not name.endswith("/"):
+            check_file(str(place / name), "--out", given)
+        elif any(Path(each).resolve().is_relative_to((place / name).resolve()) for each in expand_paths(given)):
+            raise InputError(
+                f"--out {quote(out)} would write its folder {name} anew, where a file lies that is read. Choose "
+                "another name."
+            )
     return place
 
 

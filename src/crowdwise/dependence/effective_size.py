@@ -32,9 +32,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.dependence.family_model import arrange_edges, error_correlation, limit_classes, sample_correlations
-from crowdwise.dependence.family_search import sample_tasks, search_families
+from crowdwise.dependence.family_search import renumber_families, sample_tasks, search_families
 from crowdwise.dependence.groups import detect_groups, find_testable_workers
+from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.parameter_checks import check_number, check_random_state
+from crowdwise.fitting.prior_knowledge import PriorKnowledge
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.read import read_labels
@@ -150,8 +152,7 @@ def estimate_size(
     groups = np.full(labels.n_workers, -1) if dependence is None else dependence.groups
     per_task = labels.n_labels / np.count_nonzero(labels.labels_per_task)
     known = np.full(labels.n_tasks, -1, np.int64) if truth is None else truth_codes(truth, labels).astype(np.int64)
-    judged, kept = select_testable_workers(labels)
-    gold = np.where(kept.labels_per_task > 1, known, -1)
+    judged, kept, gold = _arrange_by_content(*select_testable_workers(labels), known)
     n_gold = int((gold >= 0).sum())
     if why := _reason_to_skip(kept, judged, n_gold):
         no, nobody = float("nan"), np.full(labels.n_workers, -1)
@@ -189,6 +190,7 @@ def estimate_size(
     correlation = (n_workers / size - 1) / (n_workers - 1)
     families = np.full(labels.n_workers, -1)
     families[judged] = best
+    families = renumber_families(families)
     answers = kept.labels_per_task[kept.labels_per_task > 0]
     return EffectiveSize(
         n_workers,
@@ -216,6 +218,13 @@ def select_testable_workers(labels: CrowdLabels) -> tuple[IntArray, CrowdLabels]
     return judged, type(labels).from_codes(
         *codes, tasks=labels.n_tasks, workers=max(judged.size, 1), classes=labels.n_classes, on_duplicate="all"
     )
+
+
+def _arrange_by_content(judged: IntArray, kept: CrowdLabels, known: IntArray) -> tuple[IntArray, CrowdLabels, IntArray]:
+    """Workers, labels and gold in an order that draws go by, so that rows may come in any; gold of shared tasks."""
+    told = PriorKnowledge(gold=np.where(kept.labels_per_task > 1, known, -1))
+    order = order_by_content(kept, told)
+    return judged[order.workers], order.arrange(kept), order.arrange_knowledge(told).gold
 
 
 def _reason_to_skip(kept: CrowdLabels, judged: IntArray, n_gold: int) -> str:

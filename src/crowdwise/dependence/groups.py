@@ -52,7 +52,7 @@ round, at most `MOST_PAIRS`, on tasks drawn at random; the `MOST_WORKERS` busies
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,6 +69,7 @@ from crowdwise.dependence.excess_agreement import (
     hoeffding_p_values,
     select_partners,
 )
+from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.parameter_checks import check_number, check_random_state
 from crowdwise.fitting.pooled_dawid_skene import fit_pooled_dawid_skene
 from crowdwise.kernels import worker_answer_sums
@@ -259,6 +260,28 @@ def find_groups(labels: CrowdLabels, *, level: float, random_state: int) -> Depe
     check_number("level", level, low=0, high=1, above=True)
     check_random_state(random_state)
     labels = read_labels(labels)
+    order = order_by_content(labels)  # which draws go by, so that rows may come in any order
+    found = _find_groups_in_order(order.arrange(labels), level, random_state)
+    return None if found is None else _restore_order(found, order.workers, labels.n_workers)
+
+
+def _restore_order(found: Dependence, workers: IntArray, n_workers: int) -> Dependence:
+    """The same with the workers as the labels have them; `workers` are their positions."""
+    sorting = np.argsort(workers[found.tested])
+    pairs = {
+        each.name: getattr(found, each.name)[np.ix_(sorting, sorting)]
+        for each in fields(Dependence)
+        if np.ndim(getattr(found, each.name)) == 2
+    }
+    groups, p_value = np.full(n_workers, -1), np.full(n_workers, np.nan)
+    groups[workers], p_value[workers] = found.groups, found.p_value
+    joined = groups >= 0
+    _, first, number = np.unique(groups[joined], return_index=True, return_inverse=True)
+    groups[joined] = np.argsort(np.argsort(first))[number]  # counted from the first worker on
+    return replace(found, tested=workers[found.tested][sorting], groups=groups, p_value=p_value, **pairs)
+
+
+def _find_groups_in_order(labels: CrowdLabels, level: float, random_state: int) -> Dependence | None:
     members = find_testable_workers(labels)
     if members.size < LEAST_WORKERS:
         return None

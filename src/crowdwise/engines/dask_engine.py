@@ -101,7 +101,8 @@ class Dask(StoringEngine):
         }
         if same_source(folder, made_of):
             return LabelStore(folder)
-        pieces = [piece for path in paths for piece in list_pieces(path, (task, worker, label))]
+        named, declared = (task, worker, label), classes is not None
+        pieces = [piece for path in paths for piece in list_pieces(path, named, scale=declared)]
         if len(local) > 1:
             join_sources(local)  # which refuses files with different columns
         met = self.map(find_names, [(piece,) for piece in pieces])

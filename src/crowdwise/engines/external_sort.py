@@ -32,6 +32,7 @@ from crowdwise.engines.names_on_disk import (
     note_similar_names,
     order_classes,
     order_names,
+    refuse_scale,
     write_rows,
 )
 from crowdwise.engines.task_runs import count_buckets, cut_run, labels_of_run, sort_buckets, write_buckets
@@ -97,6 +98,7 @@ def sort_files(
         files = [write_rows(columns, list(named.values()), folder)] if columns.text else paths
         held = dict(zip(ROLES, ROLES, strict=True)) if columns.text else named
         types = {role: _find_type(files, name, named[role], place) for role, name in held.items()}
+        refuse_scale(types["label"] if classes is None else pa.null(), named["label"], paths[0])
         with open_database(duckdb, folder, memory) as database:
             table = _define_source(database, files)
             described = database.sql(f"DESCRIBE {table}").fetchall()

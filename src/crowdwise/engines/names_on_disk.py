@@ -25,7 +25,7 @@ from crowdwise.labels.column_checks import (
 )
 from crowdwise.labels.columns import ROLES, Columns
 from crowdwise.labels.encode import Encoded, encode, settle_classes
-from crowdwise.labels.errors import quote
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.similar_names import warn_of_similar_names
 from crowdwise.labels.source_location import Place
 from crowdwise.labels.table_output import restore_names
@@ -46,11 +46,21 @@ __all__ = [
     "order_classes",
     "order_names",
     "plain_names",
+    "refuse_scale",
     "write_rows",
 ]
 
 TEXT_ROWS = "text.parquet"  # in the folder, while it is sorted
 TASKS_LOOKED_AT = 2**20  # for names that are probably one
+
+
+def refuse_scale(kind: pa.DataType, name: str, path: object) -> None:
+    """Refuse a dictionary whose order is meant, and with it classes that no row uses: names alone are read here."""
+    if pa.types.is_dictionary(kind) and kind.ordered:
+        raise InputError(
+            f"Column {quote(name)} of {quote(str(path))} is a scale (an ordered dictionary), whose order is not read "
+            "from the disk. Declare the classes in their order with classes= (on the command line --classes)."
+        )
 
 
 class Anywhere(Place):

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from crowdwise.engines.external_sort import import_duckdb, query
 from crowdwise.engines.label_store import Part, say_disk_errors, write_part
-from crowdwise.engines.names_on_disk import Anywhere, name_tasks, plain_names
+from crowdwise.engines.names_on_disk import Anywhere, name_tasks, plain_names, refuse_scale
 from crowdwise.engines.task_runs import labels_of_run, sort_rows
 from crowdwise.labels.arrow_columns import as_plain_column
 from crowdwise.labels.column_checks import refuse_nested
@@ -72,10 +72,12 @@ class JoinedPart(NamedTuple):
     counts: IntArray
 
 
-def list_pieces(path: str, named: Named, rows: int = PIECE_ROWS) -> list[Piece]:
-    """The pieces of a file, from its footer alone."""
+def list_pieces(path: str, named: Named, rows: int = PIECE_ROWS, *, scale: bool = True) -> list[Piece]:
+    """The pieces of a file, from its footer alone; where a `scale` is not taken, classes with an order are refused."""
     with _open(path) as file:
         columns = choose_columns(list(file.schema_arrow.names), path, *named)
+        if not scale:
+            refuse_scale(file.schema_arrow.field(columns[2]).type, columns[2], path)
         pieces: list[Piece] = []
         groups: list[int] = []
         held = first = 0
@@ -229,6 +231,8 @@ def _open(path: str) -> pq.ParquetFile:
             system, place = fs.FileSystem.from_uri(path)
             return pq.ParquetFile(place, filesystem=system)
         return pq.ParquetFile(path)
+    except UnicodeDecodeError as error:
+        raise InputError(f"Cannot read {path!r}: names of its columns are no text. Copy or write it again.") from error
     except (OSError, pa.ArrowException) as error:
         text = " ".join(str(error).split())
         raise InputError(

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["ENGINE", "Stream", "parse_memory"]
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+MOST_MEMORY = 2**50  # DuckDB takes no larger number
 LEAST_MEMORY = 2**28  # Python, Arrow and the loops alone take about this
 SHARE_OF_FREE = 0.5  # of the memory that is free, where none is named
 AHEAD = 2  # parts that are read before a thread is free for them
@@ -55,7 +56,7 @@ def parse_memory(given: str | int | None) -> int:
     size = int(float(found[1]) * UNITS[(found[2] or "").lower()])
     if size < LEAST_MEMORY:
         raise InputError(f"memory is {quote(given)}; it must be at least 256MiB, which the program itself needs.")
-    return size
+    return min(size, MOST_MEMORY)
 
 
 class Stream(StoringEngine):

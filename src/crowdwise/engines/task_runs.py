@@ -123,5 +123,7 @@ def labels_of_run(run: Run, workers: pa.Array, classes: pa.Array, on_duplicate: 
         if again.size:
             first = pa.array(again[:5])
             tasks, by = run.tasks.take(pa.array(task[again[:5]])), workers.take(pa.array(run.worker).take(first))
-            raise InputError(duplicate_message(tasks.to_pylist(), by.to_pylist(), again, lambda _: "sorted by task"))
+            remedy = "Count each answer with on_duplicate='all' (on the command line --on-duplicate all)."
+            place = "sorted by task"
+            raise InputError(duplicate_message(tasks.to_pylist(), by.to_pylist(), again, lambda _: place, remedy))
     return CrowdLabels(task, run.worker, run.label, run.ptr, run.tasks, workers, classes)

@@ -54,6 +54,7 @@ from crowdwise.fitting.prior_knowledge import GOLD, KNOWN_WORKERS, PRIOR, PriorK
 from crowdwise.fitting.saved_arrays import MOST_LABELS, SavedArray
 from crowdwise.fitting.variational import compute_skill
 from crowdwise.kernels import NO_GOLD
+from crowdwise.labels.errors import InputError
 from crowdwise.labels.table_output import native_table
 
 if TYPE_CHECKING:
@@ -171,6 +172,8 @@ class Auto(Aggregator):
 
     def _check_restored(self) -> None:
         super()._check_restored()
+        if self.extra_["wrong"][:, 0].max() > self.posterior_.shape[0]:
+            raise InputError("extra/wrong counts more tasks than there are")
         if "gold_weights" in self.extra_:
             GoldCalibration.from_arrays(self.extra_, self.posterior_)  # every member must have a name
 

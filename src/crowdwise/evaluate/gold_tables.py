@@ -13,6 +13,7 @@ from crowdwise.evaluate.prediction_sets import conformal_threshold, min_gold_ans
 from crowdwise.fitting.em import StillImproving
 from crowdwise.fitting.estimator_parameters import clone
 from crowdwise.fitting.parameter_checks import check_inner_share
+from crowdwise.fitting.prior_knowledge import GOLD
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.table_output import native_table
 from crowdwise.metrics.calibration import Reliability, bin_predictions, wilson_interval
@@ -94,6 +95,10 @@ def cross_fit_gold(model: Aggregator, hint: str = "") -> CrossFit:
     """
     if "gold_cross_fitted" not in model.extra_:
         told = getattr(model, "_told", None)
+        if told is None and GOLD not in model.uses:
+            raise InputError(
+                f"This needs gold, for which {model.slug} has no use. Fit a method that has, such as dawid-skene."
+            )
         if told is None:
             raise InputError(
                 "This needs gold: fit with gold=, the known truth of some tasks drawn at random (a model that was "

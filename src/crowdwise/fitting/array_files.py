@@ -82,7 +82,12 @@ def _read_headers(archive: zipfile.ZipFile, size: int) -> dict[str, tuple[tuple[
     for member in members:
         with archive.open(member) as stream:
             shape, _, dtype = _read_header(stream)
-            if dtype.kind not in KINDS or stream.tell() + math.prod(shape) * dtype.itemsize != member.file_size:
+            # Text of no length takes no bytes, however many there are of it; NumPy makes none.
+            if (
+                dtype.kind not in KINDS
+                or not dtype.itemsize
+                or stream.tell() + math.prod(shape) * dtype.itemsize != member.file_size
+            ):
                 raise InputError(f"{quote(member.filename)} has type {dtype} and shape {shape}, but other bytes")
         found[member.filename.removesuffix(SUFFIX)] = (shape, dtype)
     return found

@@ -230,7 +230,7 @@ class Aggregator(CrowdModel):
         answers = self._align_labels(read_labels(labels, kind="labels"))
         with self._use_engine(answers):
             posterior = self._predict_posterior(answers)
-        return self._recall_posterior(answers, posterior) if self.plug_in else posterior
+        return self._recall_posterior(answers, posterior)
 
     def calibration(self, n_bins: int = 10, *, level: float = 0.9) -> Any:
         """Table of how often the consensus is right where it is so sure, on the gold tasks of `fit`.
@@ -318,7 +318,7 @@ class Aggregator(CrowdModel):
             posterior = self._predict_left_out(self._align_labels(labels))
             posterior[chosen] = fit.posterior
             self._remember(labels, replace(fit, posterior=posterior))
-        if self.plug_in:
+        if self._recalls_tasks():
             seen = hash_answers(labels)
             if known.gold.size:
                 seen[known.gold >= 0] = TOLD  # what gold says of a task is no prediction
@@ -327,7 +327,7 @@ class Aggregator(CrowdModel):
     def _recall_posterior(self, labels: CrowdLabels, posterior: FloatArray) -> FloatArray:
         """The posterior (N, K), and that of the fit for tasks of the fit with the same labels; labels are aligned."""
         seen = self.extra_.get("answer_hashes")
-        if seen is None:  # saved before it was kept
+        if seen is None:  # it judges them as the fit did, or was saved before they were kept
             return posterior
         place, answers = positions(labels.tasks, self._names.tasks), hash_answers(labels)
         same = place >= 0
@@ -355,6 +355,10 @@ class Aggregator(CrowdModel):
         """Which tasks take part in the fit (N,), given which have labels or gold."""
         chosen: BoolArray = told | self._keeps_unlabelled_tasks()
         return chosen
+
+    def _recalls_tasks(self) -> bool:
+        """Whether a task of the fit that is met again, by name and with the same labels, keeps its posterior."""
+        return self.plug_in
 
     def _predict_left_out(self, labels: CrowdLabels) -> FloatArray:
         """Posterior (N, K) of the labels of the fit, of which tasks left out of it are read; labels are aligned."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["write_consensus"]
 
 ROWS = 2**18  # tasks of a row group
+PART, PARTS = "part-{:05}.parquet", "part-*.parquet"
 
 
 def write_consensus(model: CrowdModel, target: Path, map_work: Any = None) -> None:
@@ -42,6 +43,13 @@ def write_consensus(model: CrowdModel, target: Path, map_work: Any = None) -> No
     with replace_folder(target) as draft:
         facts = (str(store), str(posterior.filename), posterior.shape, shares, str(draft))
         map_work(_write_part, [(at, *facts) for at in range(len(LabelStore(store).parts))])
+        # Parts of an earlier, larger consensus: emptied in the same step, so that no reader meets two, then removed.
+        schema = pq.read_schema(draft / PART.format(0))
+        earlier = [path.name for path in target.glob(PARTS) if not (draft / path.name).exists()]
+        for name in earlier:
+            pq.write_table(schema.empty_table(), draft / name)
+    for name in earlier:
+        (target / name).unlink(missing_ok=True)
 
 
 def _iterate_tables(model: CrowdModel) -> Iterator[pa.Table]:
@@ -72,7 +80,7 @@ def _write_part(at: int, folder: str, posterior: str, shape: tuple[int, int], sh
             columns = make_consensus_columns(own, choose_classes(own, shares), names, store.labels_per_task[tasks])
             yield _make_table(columns, own)
 
-    with replace_file(Path(target) / f"part-{at:05}.parquet") as draft:
+    with replace_file(Path(target) / PART.format(at)) as draft:
         _write_tables(iterate_tables(), draft)
 
 

@@ -28,14 +28,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
+    from crowdwise.labels.task_graph import TaskGraph
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
     Hashes = npt.NDArray[np.uint64]
 
-__all__ = ["ContentOrder", "average_twins", "hash_answers", "order_by_content"]
+__all__ = ["ContentOrder", "average_twins", "hash_answers", "order_by_content", "sort_graph_tasks"]
 
 A = TypeVar("A", bound=np.ndarray[Any, Any])
 ROUNDS = 8  # of refinement at most; two or three tell the tasks of most crowds apart
+GRAPH_ROUNDS = 64  # the same along pairs of tasks, which may form long chains
 OF_TASK, OF_WORKER, OF_CLASS, OF_GOLD, OF_COUNT = (
     np.uint64(odd)
     for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
@@ -187,6 +189,22 @@ def _refine(labels: CrowdLabels, known: PriorKnowledge | None, kind: Hashes) -> 
         if distinct == before:
             break
     return task, worker, kind
+
+
+def sort_graph_tasks(labels: CrowdLabels, known: PriorKnowledge, graph: TaskGraph) -> IntArray:
+    """All tasks (N,) by their answers and those of their neighbours, near and far; by name where these are alike."""
+    by_answers = order_by_content(labels, known)
+    task = np.zeros(labels.n_tasks, np.uint64)
+    task[by_answers.tasks] = by_answers.alike_tasks.astype(np.uint64) + np.uint64(1)
+    begin, distinct = np.repeat(np.arange(labels.n_tasks), np.diff(graph.ptr)), 0
+    for _ in range(GRAPH_ROUNDS if graph.n_pairs else 0):
+        total = task * OF_COUNT
+        np.add.at(total, begin, _mix(task[graph.neighbour] * OF_TASK))
+        task = _mix(total)
+        before, distinct = distinct, np.unique(task).size
+        if distinct == before:
+            break
+    return _sort_some(np.ones(labels.n_tasks, np.bool_), task, labels.tasks)
 
 
 def hash_answers(labels: CrowdLabels) -> IntArray:

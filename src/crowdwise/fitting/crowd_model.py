@@ -249,7 +249,7 @@ class CrowdModel(Estimator):
         self._check_fitted()
         if not isinstance(level, Real) or not 0 < level < 1:
             raise InputError(f"level is {quote(level)}; it must lie between 0 and 1, both excluded.")
-        low, high = beta_interval(self.skill_beta_, level)
+        low, high = beta_interval(self.skill_beta_, float(level))
         columns: dict[str, Any] = {
             "worker": self._names.workers,
             "n_labels": self.labels_per_worker_,

@@ -173,7 +173,7 @@ class WeightedVoteAggregator(VoteAggregator):
 
     max_iter: int = 100
 
-    weights_ = FittedArray(SavedArray("worker_columns/weight", "M"), "Weight of each worker.")
+    weights_ = FittedArray(SavedArray("worker_columns/weight", "M", low=0), "Weight of each worker.")
 
 
 @estimator
@@ -315,6 +315,10 @@ class SequenceAggregator(ClimbingAggregator):
         chosen = np.empty(told.size, bool)
         chosen[sequences.order] = np.repeat(some, lengths)
         return chosen
+
+    def _recalls_tasks(self) -> bool:
+        """Where names do not tell the sequences, a task that is met again stands alone."""
+        return self.sequences is not None and rule_for_new_tasks(self.sequences) is None
 
     def _sequences_of_fit(self, labels: CrowdLabels) -> Sequences:
         """The sequences of the labels of a fit; whether any name tells one was checked on all tasks."""

@@ -97,7 +97,7 @@ def _read(folder: Path) -> OnlineModel:
         if following is not None:
             check_number("next_refit", following, low=0)
         model.next_refit = np.inf if following is None else float(following)
-    check_digests(folder, header)
+    check_digests(folder, header, {ARRAYS, *(f"{name}.parquet" for name in VOCABULARIES)})
     return model
 
 

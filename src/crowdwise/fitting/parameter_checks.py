@@ -83,8 +83,10 @@ def check_optional_count(name: str, value: Any, *, low: int = 1, high: int | Non
 
 
 def check_random_state(value: Any) -> None:
-    """Refuse what is no whole number from 0 on; it may be as large as one likes."""
+    """Refuse what is no whole number from 0 on, of up to 128 bits as NumPy draws its own seeds."""
     check_count("random_state", value, low=0, high=None)
+    if int(value) >= 2**128:
+        raise InputError("random_state is too large; it must be a whole number below 2**128.")
 
 
 def check_inner_share(name: str, value: Any) -> float:

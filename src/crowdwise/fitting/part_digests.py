@@ -14,7 +14,7 @@ from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.regular_files import open_regular_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
 __all__ = ["MixedPartsError", "add_digests", "check_digests", "read_while_unchanged"]
 
@@ -37,16 +37,22 @@ def add_digests(folder: Path) -> None:
     (folder / HEADER).write_text(json.dumps(header, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def check_digests(folder: str | Path, header: dict[str, Any]) -> None:
-    """Refuse a folder whose files are not those that its header was saved with; models of before have no digests."""
+def check_digests(folder: str | Path, header: dict[str, Any], names: Collection[str]) -> None:
+    """Refuse a folder whose files are not those that its header was saved with; models of before have no digests.
+
+    `names` are the files that have been read: a stranger's header might name others, of any length.
+    """
     parts = header.get(DIGESTS, {})
     if not isinstance(parts, dict):
         raise InputError(f"The saved model in {quote(str(folder))} is damaged: its header names no files.")
+    if strange := sorted(set(parts) - set(names)):
+        raise InputError(
+            f"The saved model in {quote(str(folder))} is damaged: its header names {quote(strange[0])}, which is no "
+            "part of such a model. Fit and save it again."
+        )
     for name, expected in parts.items():
         found: dict[str, Any] | str
         try:
-            if Path(name).name != name:
-                raise InputError(f"{quote(name)} is no name of a part")
             found = _describe(Path(folder) / name, expected.get("bytes") if isinstance(expected, dict) else None)
         except (OSError, ValueError) as error:
             found = str(error)

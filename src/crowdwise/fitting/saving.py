@@ -145,6 +145,10 @@ def _parse_header(text: bytes) -> dict[str, Any]:
     header: dict[str, Any] = json.loads(text.decode("utf-8"))
     if not isinstance(header, dict):
         raise ValueError("it is no JSON object")  # noqa: TRY004 (of what is read)
+    try:
+        json.dumps(header, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("it holds half a character, which is no text") from error
     lacking = [name for name in ("schema", "slug", "kind", "parameters") if name not in header]
     if lacking:
         raise ValueError(f"it has no {lacking[0]}")

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import betaincinv
 from scipy.stats import kendalltau, spearmanr
 
+from crowdwise.fitting.parameter_checks import LARGEST, check_number
 from crowdwise.kinds.answer_table import open_table
 
 if TYPE_CHECKING:
@@ -16,7 +17,15 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["align_item_scores", "beta_share", "concordance", "rank_in_groups", "score_items"]
+__all__ = ["align_item_scores", "beta_share", "check_spread", "concordance", "rank_in_groups", "score_items"]
+
+LEAST_SPREAD = 1e-6  # of scores, which are log-odds
+
+
+def check_spread(name: str, value: float | None, high: float = LARGEST) -> None:
+    """Refuse a standard deviation of scores that is no number, or so small that nothing could be learnt."""
+    if value is not None:
+        check_number(name, value, low=LEAST_SPREAD, high=high)
 
 
 def beta_share(right: FloatArray, wrong: FloatArray, level: float) -> tuple[FloatArray, FloatArray, FloatArray]:

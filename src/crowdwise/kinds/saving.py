@@ -28,6 +28,7 @@ from crowdwise.fitting.saving import (
 )
 from crowdwise.labels.atomic_output import replace_folder
 from crowdwise.labels.errors import InputError
+from crowdwise.labels.regular_files import as_folder
 from crowdwise.labels.vocabulary import as_vocabulary
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ ROOM = "kinds"
 
 def save_kind_model(model: KindModel[Any], folder: str | Path) -> None:
     """Write a fitted model; the folder appears whole or not at all."""
-    with replace_folder(Path(folder)) as draft:
+    with replace_folder(as_folder(folder)) as draft:
         write_kind_model(model, draft)
         add_digests(draft)
 

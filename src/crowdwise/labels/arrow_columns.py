@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,10 @@ def as_column(values: Any, name: str, origin: str = "the table") -> pa.ChunkedAr
     if library == "pandas":
         values = _plain_pandas(values)
     elif library == "torch":  # whose entries are no numbers of Python's
-        values = values.detach().cpu().numpy()
+        try:
+            values = values.detach().cpu().numpy()
+        except Exception as error:  # sparse ones, and of types that NumPy does not have
+            raise _unreadable_column_error(name, origin, error) from error
     elif not isinstance(values, np.ndarray):
         values = [None if value is np.ma.masked else value for value in values]
         refuse_endless(values, f"{origin}: {name} holds")
@@ -72,7 +76,23 @@ def as_column(values: Any, name: str, origin: str = "the table") -> pa.ChunkedAr
         UnicodeEncodeError,
     ):
         array = _as_text(values, name, origin)
+    if pa.types.is_timestamp(array.type):
+        _refuse_mixed_zones(values, name, origin)
     return as_plain_column(array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array]))
+
+
+def _refuse_mixed_zones(values: Any, name: str, origin: str) -> None:
+    """Refuse times of Python's of which some have a zone: Arrow would take the others to be in UTC."""
+    zoned = {each.tzinfo is not None for each in values if isinstance(each, datetime)} if _holds_objects(values) else ()
+    if len(zoned) > 1:
+        raise InputError(
+            f"{origin}: column {quote(name)} holds times with a time zone and times without. Give all with a time zone "
+            "or all without."
+        )
+
+
+def _holds_objects(values: Any) -> bool:
+    return isinstance(values, list) or getattr(getattr(values, "dtype", None), "kind", "") == "O"
 
 
 def find_column(table: pa.Table, name: str) -> pa.ChunkedArray:

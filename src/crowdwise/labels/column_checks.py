@@ -50,6 +50,11 @@ def unreadable_values_error(kind: pa.DataType, called: str, place: Place) -> Inp
     """Make the error for values that Arrow cannot write as text."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
+    if pa.types.is_fixed_size_binary(kind):  # what objects of Python's become in a polars table
+        return InputError(
+            f"{place.origin}: {called} holds objects, or bytes of a fixed width, which are not read as names. Convert "
+            "them to text first."
+        )
     text = pa.types.is_large_string(kind) or pa.types.is_string(kind) or "binary" in str(kind)
     reason = "that are not text in UTF-8" if text else f"of the type {kind}, which are not read as names"
     return InputError(f"{place.origin}: {called} holds values {reason}. Convert them to text first.")
@@ -66,11 +71,22 @@ def refuse_missing(rows: IntArray, called: str, place: Place) -> None:
 def refuse_infinite(codes: IntArray, names: pa.Array, called: str, place: Place) -> None:
     """Refuse numbers that are not finite."""
     wrong = np.flatnonzero(~np.isfinite(names.to_numpy(zero_copy_only=False)))
-    if wrong.size:
-        rows = np.flatnonzero(np.isin(codes, wrong)).tolist()
+    rows = np.flatnonzero(np.isin(codes, wrong)).tolist()
+    if rows:
         raise InputError(
             f"{called} holds numbers that are not finite (nan, inf): {place.name_rows(rows)}. Remove those rows."
         )
+    if wrong.size:
+        raise _unused_category_error(names, wrong, called, place)
+
+
+def _unused_category_error(names: pa.Array, wrong: IntArray, called: str, place: Place) -> InputError:
+    """Make the error for categories of a scale that no row uses, and that could not be the name of a class."""
+    shown = listing(names.take(pa.array(wrong)).to_pylist())
+    return InputError(
+        f"{place.origin}: {called} has categories that no row uses and that are no names: {shown}. Remove them "
+        "(pandas: .cat.remove_unused_categories())."
+    )
 
 
 def warn_of_lost_digits(names: pa.Array, kind: pa.DataType, called: str, place: Place) -> None:
@@ -120,11 +136,12 @@ def refuse_nul_bytes(codes: IntArray, names: pa.Array, called: str, place: Place
         return
     wrong = np.flatnonzero(pc.match_substring(names, "\0").to_numpy(zero_copy_only=False))
     rows = np.flatnonzero(np.isin(codes, wrong))
-    if rows.size:
-        raise InputError(
-            f"{called} holds names with a NUL byte: {place.name_rows(rows.tolist())}. Clean them: other programs cut a "
-            "name there."
-        )
+    if not rows.size:
+        raise _unused_category_error(names, wrong, called, place)
+    raise InputError(
+        f"{called} holds names with a NUL byte: {place.name_rows(rows.tolist())}. Clean them: other programs cut a "
+        "name there."
+    )
 
 
 def refuse_header_row(columns: Sequence[Encoded], names: Sequence[str], place: Place) -> None:
@@ -165,8 +182,9 @@ def check_blanks(codes: IntArray, names: pa.Array, what: str, called: str, place
     if empty >= 0:
         blank = np.flatnonzero(pc.equal(trimmed, "").to_numpy(zero_copy_only=False))
         rows = np.flatnonzero(np.isin(codes, blank))
-        if rows.size:
-            refuse_missing(rows, called, place)
+        if not rows.size:
+            raise _unused_category_error(names, blank, called, place)
+        refuse_missing(rows, called, place)
     if what == "label" or changed.size == 0:  # classes have a stricter check, once it is known who declares them
         return
     counts = pc.value_counts(trimmed.take(pa.array(changed)))

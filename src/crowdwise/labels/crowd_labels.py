@@ -280,7 +280,7 @@ class CrowdLabels(HeldOutSplit):
     @cached_property
     def class_shares(self) -> FloatArray:
         """Share of all answers that each class has."""
-        return _lock(np.bincount(self.label, minlength=self.n_classes) / max(self.n_labels, 1))
+        return _lock(np.diff(group_offsets(self.label, self.n_classes)) / max(self.n_labels, 1))
 
     def count_answers(self) -> FloatArray:
         """Number of labels of each worker, by label given (M, K)."""

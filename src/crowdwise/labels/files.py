@@ -106,7 +106,7 @@ def _parquet(blob: Blob) -> Columns:
 
     try:
         names = list(pq.ParquetFile(blob.open_for_random_access()).schema_arrow.names)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise damage_error(error) from error
     return Columns(names, column, place=Place(blob.name), batches=batches)
 
@@ -129,15 +129,15 @@ def _arrow(blob: Blob, *, stream: bool) -> Columns:
     try:
         source = blob.open_for_arrow() if stream else blob.open_for_random_access()
         table = (pa.ipc.open_stream(source) if stream else pa.ipc.open_file(source)).read_all()
-        more = stream and bool(source.read(1))
-    except (pa.ArrowException, OSError) as error:
+        names, more = list(table.column_names), stream and bool(source.read(1))
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise damage_error(error) from error
     if more:  # of which Arrow says nothing
         raise InputError(
             f"{blob.name} holds more after the end of its Arrow stream, as if files were put together. Give the files "
             "one by one."
         )
-    return Columns(list(table.column_names), column, place=Place(blob.name))
+    return Columns(names, column, place=Place(blob.name))
 
 
 def _first_line(error: Exception) -> str:

@@ -92,7 +92,19 @@ def map_to_selected_names(names: Sequence[Any] | None, known: pa.Array, what: st
     return mapping, known.take(pa.array(found))
 
 
-def duplicate_message(tasks: list[Any], workers: list[Any], rows: IntArray, place: Callable[[int], str] | None) -> str:
+REMEDY_FOR_DUPLICATES = (
+    "Choose what to keep with on_duplicate: 'first', 'last', or 'all' to count each answer (on the command line "
+    "--on-duplicate)."
+)
+
+
+def duplicate_message(
+    tasks: list[Any],
+    workers: list[Any],
+    rows: IntArray,
+    place: Callable[[int], str] | None,
+    remedy: str = REMEDY_FOR_DUPLICATES,
+) -> str:
     """Say which answers repeat earlier ones, and what can be done about it."""
     where = place or (lambda row: f"row {row}")
     shown = "; ".join(
@@ -102,7 +114,5 @@ def duplicate_message(tasks: list[Any], workers: list[Any], rows: IntArray, plac
     more = f" and {rows.size - 5} more" if rows.size > 5 else ""
     return (
         f"Some answers repeat an earlier one of the same worker to the same task ({rows.size:,} in all): "
-        f"{shown}{more}. "
-        "Choose what to keep with on_duplicate: 'first', 'last', or 'all' to count each answer "
-        "(on the command line --on-duplicate)."
+        f"{shown}{more}. {remedy}"
     )

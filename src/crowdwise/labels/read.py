@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -302,6 +302,8 @@ def _is_path(source: Any) -> bool:
 def _from_mapping(table: Mapping[str, Any], place: Place) -> Columns:
     if not table:
         raise InputError("The table has no columns. Labels need three: task, worker and label.")
+    # Columns may be read more than once, iterators cannot.
+    table = {name: list(values) if isinstance(values, Iterator) else values for name, values in table.items()}
     names = {str(name): name for name in table}
     return Columns(list(names), lambda name: as_column(table[names[name]], name, place.origin), place=place)
 
@@ -355,6 +357,10 @@ def _from_frame(source: Any) -> Columns:
             f"{type(source).__name__} is not something labels can be read from. Give a path, a table (pandas, "
             "polars, pyarrow or another with the Arrow stream interface), or a dict of columns "
             f"({quote(str(error)[:80])})."
+        ) from error
+    except Exception as error:  # of what the user's own program streams
+        raise InputError(
+            f"The {type(source).__name__} cannot be read to its end ({type(error).__name__}: {quote(str(error)[:80])})."
         ) from error
     return Columns(list(table.column_names), lambda name: as_plain_column(find_column(table, name)), kind=kind)
 

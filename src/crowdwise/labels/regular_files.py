@@ -29,7 +29,12 @@ def as_folder(given: object) -> Path:
     """The folder that a user names for a model."""
     if not isinstance(given, str | os.PathLike) or not isinstance(os.fspath(given), str):
         raise InputError(f"The folder of a model is {quote(given)}; give its path, as text.")
-    if not os.fspath(given) or "\0" in os.fspath(given):
+    try:
+        os.fsencode(given)
+        known = bool(os.fspath(given)) and "\0" not in os.fspath(given)
+    except UnicodeEncodeError:
+        known = False
+    if not known:
         raise InputError(f"{quote(os.fspath(given))} is no name of a folder for a model. Give its path.")
     return Path(given)
 

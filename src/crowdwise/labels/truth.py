@@ -129,10 +129,12 @@ def truth_codes(source: Any, labels: CrowdLabels) -> IntArray:
     classes = positions(truth.labels, labels.classes)
     strange = np.unique(np.flatnonzero((classes < 0) & (tasks >= 0)))
     if strange.size:
-        names = dict.fromkeys(truth.labels.take(pa.array(strange)).to_pylist())
+        names = truth.labels.take(pa.array(strange)).unique()
+        _refuse_class_twins(names, labels)
         raise InputError(
-            f"The truth holds classes that the labels do not have: {listing(names)}. Declare all classes with classes= "
-            "(on the command line --classes) when reading the labels."
+            f"The truth holds classes that the labels do not have ({listing(labels.classes.to_pylist())}): "
+            f"{listing(names.to_pylist())}. Declare all classes with classes= (on the command line --classes) when "
+            "reading the labels."
         )
     codes = np.full(labels.n_tasks, -1, np.int32)
     codes[tasks[tasks >= 0]] = classes[tasks >= 0]
@@ -169,6 +171,14 @@ def add_classes_of_truth(source: Any, labels: CrowdLabels) -> CrowdLabels:
             f"The known truths name classes that the labels on the disk do not have: {listing(new.to_pylist())}. "
             "Declare all classes with classes= (on the command line --classes), and read the labels anew."
         )
+    _refuse_class_twins(new, labels)
+    classes = union([labels.classes, new])
+    was_numbered = pa.types.is_integer(labels.classes.type)
+    return replace(labels, classes=parse_integers(as_text(classes)) if was_numbered else classes)
+
+
+def _refuse_class_twins(new: pa.Array, labels: CrowdLabels) -> None:
+    """Refuse classes that the labels do not have, but have in another case or with other blanks."""
     have = {str(name).strip().casefold(): name for name in labels.classes.to_pylist()}
     twins = [(name, have[key]) for name in new.to_pylist() if (key := str(name).strip().casefold()) in have]
     if twins:
@@ -177,9 +187,6 @@ def add_classes_of_truth(source: Any, labels: CrowdLabels) -> CrowdLabels:
             f"Classes of the known truths differ from those of the labels only in case or blanks: {shown}. Write them "
             "the same way, or declare both with classes= (on the command line --classes) when reading the labels."
         )
-    classes = union([labels.classes, new])
-    was_numbered = pa.types.is_integer(labels.classes.type)
-    return replace(labels, classes=parse_integers(as_text(classes)) if was_numbered else classes)
 
 
 def _refuse_contradiction(truth: IntArray, tasks: IntArray, labels: IntArray, names: pa.Array, place: Place) -> None:

@@ -121,7 +121,10 @@ def aggregate(
         raise typer.BadParameter("--out - and --json both want standard output; choose one")
     given = [*labels, options.truth, options.gold, options.sequences, options.graph, options.items]
     refuse_two_inputs(given, "LABELS and the files of options")
-    results = ("consensus.csv", "workers.csv")
+    results = (
+        {"stream": "consensus.parquet", "dask": "consensus/"}.get(options.engine or "", "consensus.csv"),
+        "workers.csv",
+    )
     place = None if out is None or out == "-" else output_files.check_results(out, results, given)
     for option, file in (("--write-dpo", options.write_dpo), ("--write-back", options.write_back)):
         if file == "-":

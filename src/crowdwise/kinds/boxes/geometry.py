@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["BoxGeometry", "Geometry", "intersection_over_union"]
+__all__ = ["LEAST_EXTENT", "BoxGeometry", "Geometry", "intersection_over_union"]
 
+LEAST_EXTENT = 1e-90  # of a frame: the lengths of a unit are multiplied by it and divided by it
 SMALLEST_SPREAD = 0.1  # of logarithms of sizes: boxes of one size are not all there may be
 
 
@@ -72,7 +73,7 @@ def measure_frame(place: FloatArray) -> FloatArray:
     """Middle of all places (n, D), their larger extent, and the logarithm of the frame's area in units of it."""
     corners = place.reshape(len(place), -1, 2)
     low, high = corners.min(axis=(0, 1)), corners.max(axis=(0, 1))
-    extent = float(max((high - low).max(), np.abs([low, high]).max() * 1e-9, 1e-90))
+    extent = float(max((high - low).max(), np.abs([low, high]).max() * 1e-9, LEAST_EXTENT))
     area = float(np.log(np.maximum((high - low) / extent, 1e-3)).sum())
     frame: FloatArray = np.array([*((low + high) / 2), extent, area])
     return frame

@@ -10,6 +10,7 @@ import pyarrow as pa
 from scipy.special import expit, ndtri
 
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
+from crowdwise.kinds.boxes.geometry import LEAST_EXTENT
 from crowdwise.kinds.boxes.mark_agreement import mark_agreement
 from crowdwise.kinds.boxes.object_em import Things, add_stranger, log_odds_variance, worker_counts
 from crowdwise.kinds.boxes.object_likelihood import LEVELS, Crowd, Drawn, Grouping, visibility_shares
@@ -280,7 +281,7 @@ class ObjectModel(KindModel[Marks]):
             raise InputError(f"the places have {self.place_.shape[1]} coordinates; {self.kind} have {n_coordinates}")
         if self.frame_[3:].size and not (np.abs(self.frame_[3:]) < MOST_LOGARITHM).all():
             raise InputError("frame holds logarithms that no fit could have found")
-        if not (self.rates_[[0, 1, 2, 5]] > 0).all() or not 0 < self.rates_[6] < 1 or not self.frame_[2] > 0:
+        if not (self.rates_[[0, 1, 2, 5]] > 0).all() or not 0 < self.rates_[6] < 1 or self.frame_[2] < LEAST_EXTENT:
             raise InputError("rates or frame hold what no fit could have found")
 
 

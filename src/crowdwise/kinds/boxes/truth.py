@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TrueMarks", "align_true_marks", "lay_out"]
 
+PRECISION = 1e6  # parts of a unit that places are told apart by, where they decide an order
+
 
 @dataclass(frozen=True)
 class TrueMarks:
@@ -105,9 +107,11 @@ def lay_out(
     place, label, answer = place[by_content], label[by_content], answer[by_content]
     ends = np.searchsorted(answer, np.arange(task.size + 1))
     names = [*(str(each) for each in answers.workers.take(pa.array(answers.worker)).to_pylist()), *[""] * task.size]
+    # The last digits of places are rounding, which depends on where the frame lies.
+    rounded = np.rint(place * PRECISION).astype(np.int64)
     keys = [
         (int(task[each]), bool(who[each] != n_workers), -int(ends[each + 1] - ends[each]),
-         place[ends[each] : ends[each + 1]].tobytes(), label[ends[each] : ends[each + 1]].tobytes(), names[each])
+         rounded[ends[each] : ends[each + 1]].tolist(), label[ends[each] : ends[each + 1]].tolist(), names[each])
         for each in range(task.size)
     ]  # fmt: skip
     order = np.array(sorted(range(task.size), key=keys.__getitem__), np.int64)

@@ -26,12 +26,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crowdwise.fitting.estimator_decorator import estimator
-from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.kinds.comparisons.empirical_bayes import Climb, climb_to_mode, estimate
 from crowdwise.kinds.comparisons.gold_scores import pin_gold
 from crowdwise.kinds.comparisons.likelihood import Parameters
 from crowdwise.kinds.comparisons.model import ComparisonModel, arrays_of
 from crowdwise.kinds.comparisons.posterior_mode import Priors
+from crowdwise.kinds.item_scores import check_spread
 from crowdwise.kinds.model import Found
 
 if TYPE_CHECKING:
@@ -93,8 +93,7 @@ class BradleyTerry(ComparisonModel):
     tol: float = 1e-12
 
     def _check(self) -> None:
-        if self.spread is not None:
-            check_number("spread", self.spread, low=0, above=True)
+        check_spread("spread", self.spread)
 
     def _fit(self, answers: Comparisons, gold: FloatArray | None) -> Found:
         start, pinned = pin_gold(gold, self.spread)

@@ -36,6 +36,7 @@ from crowdwise.kinds.comparisons.bradley_terry import fit_scores
 from crowdwise.kinds.comparisons.empirical_bayes import climb_to_mode, estimate
 from crowdwise.kinds.comparisons.gold_scores import pin_gold
 from crowdwise.kinds.comparisons.model import ComparisonModel, arrays_of
+from crowdwise.kinds.item_scores import check_spread
 from crowdwise.kinds.model import Found
 
 if TYPE_CHECKING:
@@ -75,8 +76,7 @@ class CrowdBt(ComparisonModel):
     tol: float = 1e-8
 
     def _check(self) -> None:
-        if self.spread is not None:
-            check_number("spread", self.spread, low=0, above=True)
+        check_spread("spread", self.spread)
         check_number("right", self.right, low=1, above=True)
         check_number("wrong", self.wrong, low=1, above=True)
 

@@ -35,13 +35,13 @@ import numpy as np
 from scipy.special import expit, ndtri
 
 from crowdwise.fitting.estimator_decorator import estimator
-from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.kinds.comparisons.bradley_terry import fit_scores
 from crowdwise.kinds.comparisons.empirical_bayes import climb_to_mode, estimate
 from crowdwise.kinds.comparisons.gold_scores import pin_gold
 from crowdwise.kinds.comparisons.likelihood import Parameters
 from crowdwise.kinds.comparisons.model import ComparisonModel, arrays_of
 from crowdwise.kinds.comparisons.posterior_mode import find_mode, objective_of_known_answers
+from crowdwise.kinds.item_scores import check_spread
 from crowdwise.kinds.model import Found
 
 if TYPE_CHECKING:
@@ -96,9 +96,8 @@ class WorkerSlope(ComparisonModel):
     tol: float = 1e-8
 
     def _check(self) -> None:
-        for name in ("spread", "slope_spread"):
-            if getattr(self, name) is not None:
-                check_number(name, getattr(self, name), low=0, above=True)
+        check_spread("spread", self.spread)
+        check_spread("slope_spread", self.slope_spread)
 
     def _fit(self, answers: Comparisons, gold: FloatArray | None) -> Found:
         start, pinned = pin_gold(gold, self.spread)

@@ -31,12 +31,12 @@ from scipy.special import expit, ndtri
 
 from crowdwise.fitting.em import warn_not_converged
 from crowdwise.fitting.estimator_decorator import estimator
-from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.kinds.comparisons.gold_scores import pin_gold
 from crowdwise.kinds.comparisons.posterior_mode import relative_slopes
 from crowdwise.kinds.comparisons.uncertainty import LARGEST_EXACT, propagate_beliefs
 from crowdwise.kinds.fisher_scoring import LocalModel, climb_by_fisher_scoring
+from crowdwise.kinds.item_scores import check_spread
 from crowdwise.kinds.model import Found
 from crowdwise.kinds.pair_graph import PairGraph
 from crowdwise.kinds.rankings.model import RankingModel
@@ -200,8 +200,7 @@ class PlackettLuce(TemperatureModel):
     tol: float = 1e-8
 
     def _check(self) -> None:
-        if self.spread is not None:
-            check_number("spread", self.spread, low=0, high=LARGEST_SPREAD, above=True)
+        check_spread("spread", self.spread, LARGEST_SPREAD)
 
     def _fit(self, answers: Rankings, gold: FloatArray | None) -> Found:
         n = answers.n_items

@@ -33,6 +33,7 @@ __all__ = ["Mean", "Median", "StandardisedMean", "TrimmedMean"]
 FEW = 5  # answers of the crowd that count beside a worker's own
 LEAST_SCALE = 1e-9  # of a worker: no fit finds a smaller one
 SMALL = 1e-12  # share of the values' variance that noise has at least, so that intervals are not points
+TINY = 1e-60  # variance of answers that are all the same
 
 
 class Average(ValueModel):
@@ -55,7 +56,7 @@ class Average(ValueModel):
         value = self._average(plain)
         answered = answers.answers_per_task > 0
         free = max(int(answers.n_answers - answered.sum()), 1)
-        least = SMALL * np.maximum(answers.value.var(axis=0), SMALL)
+        least = SMALL * np.maximum(answers.value.var(axis=0), TINY)
         noise = np.maximum(((plain.value - value[answers.task]) ** 2).sum(axis=0) / free, least)
         prior_variance = np.maximum(value[answered].var(axis=0), least)
         arrays = {
@@ -167,7 +168,8 @@ class StandardisedMean(Average):
     def _lines_of_workers(self, answers: Values) -> tuple[FloatArray, FloatArray]:
         """Lines that give each worker's answers the mean and the standard deviation of all, or near it if few."""
         counts = answers.answers_per_worker[:, None]
-        mean, variance = answers.value.mean(axis=0), np.maximum(answers.value.var(axis=0), SMALL)
+        mean, variance = answers.value.mean(axis=0), answers.value.var(axis=0)
+        variance[variance == 0] = 1.0
         own, squares = (
             sum_rows(answers.worker, rows, answers.n_workers)
             for rows in (answers.value - mean, (answers.value - mean) ** 2)

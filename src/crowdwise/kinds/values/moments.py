@@ -177,6 +177,9 @@ class MomentValues(KnownLineModel):
 
     def _fit_coordinate(self, answers: Values, said: FloatArray) -> tuple[dict[str, FloatArray], int, bool]:
         """Line and noise of every worker for one coordinate, on the scale of the average answer."""
+        # In units of about their standard deviation, so that no power of them is lost; powers of two are exact.
+        unit = float(np.exp2(np.round(np.log2(said.std())))) if said.std() > 0 else 1.0
+        said = said / unit
         given = answers.answers_per_worker.astype(np.float64)
         counts = np.maximum(given, 1)
         centre = float(said.mean())
@@ -203,12 +206,12 @@ class MomentValues(KnownLineModel):
             {
                 "scale": vector / typical,
                 "scale_variance": vector_variance / typical**2,
-                "bias": bias,
-                "bias_variance": bias_variance,
-                "noise": noise,
+                "bias": bias * unit,
+                "bias_variance": bias_variance * unit**2,
+                "noise": noise * unit**2,
                 "freedom": 2 * noise**2 / np.maximum(noise_variance, noise**2 / np.maximum(given, 4) * 2),
-                "centre": np.array([centre]),
-                "spread": np.array([typical**2]),
+                "centre": np.array([centre * unit]),
+                "spread": np.array([(typical * unit) ** 2]),
             },
             factor.n_iter,
             factor.ended,
