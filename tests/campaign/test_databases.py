@@ -402,7 +402,7 @@ def test_migration_keeps_a_backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         connection.execute("UPDATE alembic_version SET version_num = 'later'")
     with pytest.raises(InputError, match="of a newer crowdwise"):
         open_store(project)
-    from crowdwise.campaign.store import back_up
+    from crowdwise.campaign.database import back_up
 
     copy = back_up(tmp_path / "campaign.db")
     with sqlite3.connect(copy) as connection:

@@ -21,11 +21,12 @@ from tests.campaign.campaigns import HEAD, TOKEN, make_campaign, serve, write_pr
 from crowdwise.campaign import server, webhooks
 from crowdwise.campaign.check_project import check_project
 from crowdwise.campaign.client import Client
+from crowdwise.campaign.database import back_up
 from crowdwise.campaign.images import encode_image
 from crowdwise.campaign.manager_actions import ManagerActions
 from crowdwise.campaign.project import Question, read_project
 from crowdwise.campaign.running_campaign import open_campaign
-from crowdwise.campaign.store import back_up, open_store
+from crowdwise.campaign.store import open_store
 from crowdwise.campaign.task_files import make_tasks, read_tasks
 from crowdwise.labels.errors import InputError
 

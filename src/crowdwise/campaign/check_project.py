@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from crowdwise.campaign.database import check_encoding, examine_file, explain_failure, open_to_read
 from crowdwise.campaign.images import FIELDS, check_place, encode_image
-from crowdwise.campaign.store import Store, check_encoding, examine_file, explain_failure, open_to_read
+from crowdwise.campaign.store import Store
 from crowdwise.campaign.task_files import read_tasks
 from crowdwise.labels.errors import InputError, quote
 

@@ -15,10 +15,11 @@ import sqlalchemy as sa
 from crowdwise.campaign import tables as db
 from crowdwise.campaign.answer_tables import counted_answers
 from crowdwise.campaign.batch_leases import BatchLeases
+from crowdwise.campaign.database import explain_failure
 from crowdwise.campaign.images import import_images
 from crowdwise.campaign.leases import ACCEPTED, BARRED, Answer, Leases, Outcome
 from crowdwise.campaign.security import Signer, hash_password
-from crowdwise.campaign.store import Store, explain_failure, open_store
+from crowdwise.campaign.store import Store, open_store
 from crowdwise.campaign.task_files import Task, read_tasks
 from crowdwise.campaign.task_queue import TaskQueue
 from crowdwise.campaign.writer import Work, Writer

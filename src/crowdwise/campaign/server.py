@@ -21,10 +21,10 @@ with explain_missing_package():
     import uvicorn
 
 from crowdwise.campaign.app import make_app
+from crowdwise.campaign.database import examine_file
 from crowdwise.campaign.http_connection import BoundedHttpConnection
 from crowdwise.campaign.running_campaign import open_campaign
 from crowdwise.campaign.security import check_token, hash_token, verify_password
-from crowdwise.campaign.store import examine_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
