@@ -38,6 +38,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from crowdwise.audit.low_rank_factorisation import factorise_low_rank
 from crowdwise.fitting.parameter_checks import check_choice, check_random_state
@@ -149,6 +150,7 @@ def find_covariance_spammers(labels: CrowdLabels, *, recovery: str = WEIGHTED, r
         return np.zeros(labels.n_workers, np.bool_)
     from sklearn.cluster import KMeans
 
-    clusters = KMeans(2, n_init=10, random_state=random_state).fit(rows)
+    with threadpool_limits(1, "openmp"):  # a row a worker; a forked process has no further threads and would wait
+        clusters = KMeans(2, n_init=10, random_state=random_state).fit(rows)
     spam: BoolArray = clusters.labels_ == np.linalg.norm(clusters.cluster_centers_, axis=1).argmin()
     return spam

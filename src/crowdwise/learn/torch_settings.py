@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["device_name", "find_device", "find_precision", "use_default_torch_settings"]
+
+# A forked process has none of the threads of OpenMP, and would wait for them for ever: it takes one, as the processes of
+# torch's own data loaders do.
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 
 @contextmanager
