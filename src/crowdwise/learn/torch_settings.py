@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["device_name", "find_device", "find_precision", "use_default_torch_settings"]
 
-# A forked process has none of the threads of OpenMP, and would wait for them for ever: it takes one, as torch's own data
-# loaders do.
+# A forked process has none of the threads of OpenMP, and would wait for them for ever. It takes one thread, as the data
+# loaders of torch do.
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
