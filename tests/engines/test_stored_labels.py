@@ -314,6 +314,49 @@ def test_parts_are_cut_into_lanes_by_their_labels() -> None:
     assert [len(lane) for lane in lanes] == [13, 12, 13, 12, 13, 12, 13, 12]
 
 
+def test_few_labels_stay_in_memory_with_the_same_bits(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from crowdwise.engines import label_store, part_passes, stream_engine
+
+    monkeypatch.setattr(label_store, "TINY_PART", 60)
+    found, read = [], LabelStore.read_blocks
+    for name, few in (("held", 2**24), ("read", 0)):
+        reads: list[str] = []
+        monkeypatch.setattr(
+            LabelStore, "read_blocks", lambda *given, to=reads: (to.append(given[1].file), read(*given))[1]
+        )
+        for room in (stream_engine, part_passes):
+            monkeypatch.setattr(room, "FEW_LABELS", few)
+        labels = Stream(scratch=tmp_path / name).read(table)
+        model = cw.DawidSkene(max_iter=4, tol=0).fit(labels)
+        found.append((np.array(model.posterior_), model.confusion_, model.log_likelihood_))
+        parts = len(labels.store.parts)
+        assert parts > 10
+        assert len(reads) >= parts
+        assert (len(reads) == parts) == (few > 0)  # once for all passes
+    for mine, theirs in zip(*found, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_held_labels_that_changed_on_the_disk(table: Path, tmp_path: Path) -> None:
+    labels = Stream(scratch=tmp_path / "s").read(table)
+    cw.MajorityVote().fit(labels)
+    part = labels.store.folder / labels.store.parts[0].file
+    os.utime(part, ns=(1, 1))
+    with pytest.raises(InputError, match="changed between two passes"):
+        cw.DawidSkene().fit(labels)
+    part.unlink()
+    with pytest.raises(InputError, match="Cannot read"):
+        cw.DawidSkene().fit(labels)
+
+
+def test_little_memory_holds_no_labels(table: Path, tmp_path: Path) -> None:
+    labels = Stream("256MiB", tmp_path / "s").read(table)
+    assert cw.DawidSkene(max_iter=3, tol=0).fit(labels).n_iter_ == 3
+    assert not labels.store._held
+
+
 def test_parts_that_all_fail_leave_nobody_waiting(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     labels = Stream(scratch=tmp_path / "s", part_labels=60).read(table)
     assert len(labels.store.parts) > 20
@@ -366,7 +409,7 @@ def test_sizes_of_memory() -> None:
     )
     many = 10**9, 10, 2
     assert count_lane_part_labels(10**7, 10, 2) < count_part_labels(10**7, 10, 2)
-    assert count_lane_part_labels(*many) == count_part_labels(*many)
+    assert count_lane_part_labels(*many) < count_part_labels(*many)
 
 
 # ---- the command ------------------------------------------------------------------------------------------------

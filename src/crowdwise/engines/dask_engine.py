@@ -31,7 +31,7 @@ from crowdwise.engines.label_store import (
     say_disk_errors,
 )
 from crowdwise.engines.names_on_disk import Anywhere, check_names, note_similar_names, order_classes
-from crowdwise.engines.part_passes import PassJob, add_results, run_part
+from crowdwise.engines.part_passes import FEW_LABELS, PassJob, add_results, run_lanes_here, run_part
 from crowdwise.engines.partition_files import (
     find_names,
     join_names,
@@ -40,8 +40,7 @@ from crowdwise.engines.partition_files import (
     refuse_partly_whole,
     split_piece,
 )
-from crowdwise.engines.protocol import Statistics
-from crowdwise.kernels.threads import run_lanes, use_threads
+from crowdwise.kernels.threads import use_threads
 from crowdwise.labels.errors import SHOWN, InputError, listing, quote
 from crowdwise.labels.several_files import expand_paths, join_sources
 from crowdwise.labels.vocabulary import as_text
@@ -49,11 +48,12 @@ from crowdwise.labels.vocabulary import as_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from crowdwise.engines.protocol import Statistics
+
 
 __all__ = ["ENGINE", "Dask"]
 
 WAY = 2  # results that are added at a time; a tree of twos keeps the rounding of sums small
-FEW_LABELS = 2**21  # a pass takes about ten milliseconds, as does asking a cluster
 
 
 class Dask(StoringEngine):
@@ -168,7 +168,8 @@ class Dask(StoringEngine):
         few = self.part_labels is None and store.n_labels <= FEW_LABELS
         client = None if few else self._find_client()
         if client is None:
-            return _run_here(store, job)
+            total: Statistics = _add_in_tree(run_lanes_here(store, job, [[part] for part in store.parts]), add_results)
+            return total
         # By no number of a process: one that was killed, in a container too, may have had the same.
         folder = store.folder / f"pass-{uuid.uuid4().hex[:12]}"
         with say_disk_errors(store.folder):
@@ -177,7 +178,7 @@ class Dask(StoringEngine):
         try:
             with _say_cluster_errors(store.folder):
                 result: Statistics = client.get(*_make_graph(store, told), sync=False).result()
-                return Statistics(result.log_likelihood, result.class_counts, np.array(result.counts, order="K"))
+                return replace(result, counts=np.array(result.counts, order="K"))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -284,20 +285,6 @@ def _run_part(folder: str, at: int, told: dict[str, Any]) -> Statistics:
     with use_threads(1):
         found: Statistics = run_part(store.read_blocks(part), job, store.rows_of(part))
     return found
-
-
-def _run_here(store: LabelStore, job: PassJob) -> Statistics:
-    """A job on all parts in the threads of this process, added in the same tree."""
-    found: list[Any] = [None] * len(store.parts)
-
-    def run_one(at: int) -> None:
-        part = store.parts[at]
-        with use_threads(1):
-            found[at] = run_part(store.read_blocks(part), job, store.rows_of(part))
-
-    run_lanes(run_one, len(found))
-    total: Statistics = _add_in_tree(found, add_results)
-    return total
 
 
 def _make_graph(store: LabelStore, told: dict[str, Any]) -> tuple[dict[str, Any], str]:

@@ -59,7 +59,8 @@ FORMAT = 2
 COUNTS = "labels_per_task.i4"
 ALIGNMENT = 64  # bytes; arrays of a part begin at multiples
 LEAST_PART, MOST_PART = 2**22, 2**26  # labels of a part
-FEW_PARTS, MANY_PARTS = 8, 32  # that a cluster, and threads, can share; LEAST_PART gives way to it
+LEAST_SENT = 2**23  # of a part that a cluster is asked for, which takes some milliseconds
+FEW_PARTS, MANY_PARTS = 8, 32  # that a cluster, and threads, can share; the least sizes give way to it
 TINY_PART = 2**18  # labels that are not worth a part, however few there are
 LABELS_A_ROW = 16  # of a part for each row of the workers' tables: clearing and adding these is small beside the pass
 _checked: dict[Path, tuple[int, int]] = {}  # size and time of the parts that this process has checked
@@ -81,13 +82,14 @@ class Part:
 
 def count_part_labels(n_labels: int, n_workers: int, n_classes: int) -> int:
     """Most labels of a part that has a table of its own, which the sizes of the crowd decide."""
-    least = np.clip(-(-n_labels // FEW_PARTS), TINY_PART, LEAST_PART)
+    least = np.clip(-(-n_labels // FEW_PARTS), TINY_PART, LEAST_SENT)
     return int(np.clip(LABELS_A_ROW * n_workers * n_classes, least, MOST_PART))
 
 
 def count_lane_part_labels(n_labels: int, n_workers: int, n_classes: int) -> int:
     """The same of a part that shares its table with others: so few that threads have parts enough to share."""
-    return min(count_part_labels(n_labels, n_workers, n_classes), max(-(-n_labels // MANY_PARTS), TINY_PART))
+    by_table = int(np.clip(LABELS_A_ROW * n_workers * n_classes, LEAST_PART, MOST_PART))
+    return min(by_table, max(-(-n_labels // MANY_PARTS), TINY_PART))
 
 
 @contextlib.contextmanager
@@ -226,6 +228,7 @@ class LabelStore:
         if self.answers.ndim != 2 or self.answers.dtype != np.int64 or self.answers.sum() != self.n_labels:
             raise InputError(_say_damaged(self.folder / "answers.npy"))
         self.n_workers, self.n_classes = (int(each) for each in self.answers.shape)
+        self._held: dict[str, Blocks] = {}
 
     def __reduce__(self) -> tuple[type[LabelStore], tuple[Path]]:
         return LabelStore, (self.folder,)
@@ -262,34 +265,48 @@ class LabelStore:
 
     def read_blocks(self, part: Part, buffer: IntArray | None = None) -> Blocks:
         """The labels of a part: in a buffer of bytes, or mapped where there is none."""
-        path = self.folder / part.file
+        path, state = self.folder / part.file, self._look_at(part)
         try:
-            about = path.stat()
-            if not stat.S_ISREG(about.st_mode) or about.st_size != part.n_bytes:
-                raise InputError(_say_changed(path))
             if buffer is None:
                 data: Any = np.memmap(path, np.uint8, "c")  # loops are compiled for arrays that can be written
             else:
                 with path.open("rb", buffering=0) as file:
-                    data = buffer[: about.st_size]
+                    data = buffer[: part.n_bytes]
                     for at in range(0, data.size, 2**24):
                         file.readinto(data[at : at + 2**24].data)
         except OSError as error:
-            raise InputError(f"Cannot read {str(path)!r}: {error}. Delete its folder, and run again.") from error
-        state, known = (about.st_size, about.st_mtime_ns), _checked.get(path)
-        if known is None:
+            raise InputError(_say_unreadable(path, error)) from error
+        if path not in _checked:
             if zlib.crc32(data) != part.checksum:
                 raise InputError(
                     f"{str(path)!r} is damaged: its checksum is another. Delete its folder, and run again."
                 )
             _checked[path] = state
-        elif state != known:
-            raise InputError(_say_changed(path))
         views: dict[str, Any] = {
             name: np.asarray(data[offset : offset + length * np.dtype(kind).itemsize]).view(kind)
             for name, (kind, length, offset) in part.arrays.items()
         }
         return Blocks(**{**views, **part.numbers})
+
+    def hold_blocks(self, part: Part) -> Blocks:
+        """The labels of a part, kept in memory for the next pass."""
+        if part.file in self._held:
+            self._look_at(part)
+        else:
+            self._held[part.file] = self.read_blocks(part, np.empty(part.n_bytes, np.uint8))
+        return self._held[part.file]
+
+    def _look_at(self, part: Part) -> tuple[int, int]:
+        """Size and time of a part's file, which must be those that it had when this process first read it."""
+        path = self.folder / part.file
+        try:
+            about = path.stat()
+        except OSError as error:
+            raise InputError(_say_unreadable(path, error)) from error
+        state = about.st_size, about.st_mtime_ns
+        if not stat.S_ISREG(about.st_mode) or about.st_size != part.n_bytes or _checked.get(path, state) != state:
+            raise InputError(_say_changed(path))
+        return state
 
     def read_labels(self, part: Part) -> CrowdLabels:
         """The labels of a part in memory, its tasks counted from 0; workers and classes are all."""
@@ -367,6 +384,10 @@ def _say_read_errors(path: Path) -> Iterator[None]:
         yield
     except (OSError, ValueError) as error:  # ValueError: Arrow's, and NumPy's of a file that is too short
         raise InputError(_say_damaged(path)) from error
+
+
+def _say_unreadable(path: Path, error: OSError) -> str:
+    return f"Cannot read {str(path)!r}: {error}. Delete its folder, and run again."
 
 
 def _say_damaged(path: Path) -> str:

@@ -14,7 +14,7 @@ from crowdwise.engines.protocol import Statistics
 from crowdwise.kernels.block_layout import lay_out_blocks, split_rows, transpose_truth_and_label
 from crowdwise.kernels.compiled import em_passes
 from crowdwise.kernels.compiled.em_passes import Sums
-from crowdwise.kernels.confusion_rows import NO_GOLD
+from crowdwise.kernels.confusion_rows import NO_GOLD, compiled_log_rows
 from crowdwise.kernels.threads import map_lanes, run_lanes
 
 if TYPE_CHECKING:
@@ -25,6 +25,14 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["ENGINE"]
+
+
+class CompiledStatistics(Statistics):
+    """Counts that lie as the compiled loops read them, and the next tables do so too, however small they are."""
+
+    def log_rows(self, pseudo: FloatArray) -> FloatArray:
+        """Log of the rows of confusion matrices."""
+        return compiled_log_rows(self.counts, pseudo)
 
 
 class BlockPasses:
@@ -61,7 +69,7 @@ class BlockPasses:
         sums, blocks = self._allocate_sums(self.n_classes, flat.shape, out), self.blocks
         self._run(sums.counts, lambda lane: em_passes.e_step_votes(blocks, lane, log_prior, flat, gold, sums))
         counts = sum_lanes(sums.counts).reshape(self.n_workers, self.n_classes)
-        return Statistics(float(sums.log_likelihood.sum()), sums.class_counts.sum(axis=0), counts)
+        return CompiledStatistics(float(sums.log_likelihood.sum()), sums.class_counts.sum(axis=0), counts)
 
     def accumulate(self, values: FloatArray) -> Statistics:
         """Σ of the values over each worker's tasks, by the label given."""
@@ -69,7 +77,7 @@ class BlockPasses:
         counts = self._lane_tables(self.n_workers * self.n_classes, n_states)
         given = np.ascontiguousarray(values)
         self._run(counts, lambda lane: em_passes.accumulate(blocks, lane, given, counts[lane]))
-        return Statistics(0.0, values.sum(axis=0), self._transpose_to_truth_label(sum_lanes(counts)))
+        return CompiledStatistics(0.0, values.sum(axis=0), self._transpose_to_truth_label(sum_lanes(counts)))
 
     def count_against_vote_shares(self, otherwise: FloatArray, gold: IntArray = NO_GOLD) -> Statistics:
         """The same where the posterior is the share of votes."""
@@ -121,7 +129,7 @@ class BlockPasses:
 
     def _statistics(self, sums: Sums) -> Statistics:
         counts = self._transpose_to_truth_label(sum_lanes(sums.counts))
-        return Statistics(float(sums.log_likelihood.sum()), sums.class_counts.sum(axis=0), counts)
+        return CompiledStatistics(float(sums.log_likelihood.sum()), sums.class_counts.sum(axis=0), counts)
 
     def _transpose_to_truth_label(self, rows: FloatArray) -> FloatArray:
         """Rows of each worker and label as seen from outside, [worker, truth, label]."""

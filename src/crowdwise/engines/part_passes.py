@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -10,13 +10,16 @@ import numpy as np
 from crowdwise.engines.numba_engine import BlockPasses
 from crowdwise.engines.protocol import Statistics
 from crowdwise.kernels.confusion_rows import NO_GOLD
+from crowdwise.kernels.threads import run_lanes, use_threads
 
 if TYPE_CHECKING:
-    from crowdwise.engines.label_store import LabelStore
+    from crowdwise.engines.label_store import LabelStore, Part
     from crowdwise.kernels.block_layout import Blocks
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["PartPasses", "PassJob", "add_results", "run_part"]
+__all__ = ["FEW_LABELS", "PartPasses", "PassJob", "add_results", "run_lanes_here", "run_part"]
+
+FEW_LABELS = 2**24  # a pass takes some hundredths of a second, and the labels a tenth of a gigabyte
 
 
 @dataclass(frozen=True)
@@ -43,14 +46,28 @@ def run_part(blocks: Blocks, job: PassJob, tasks: slice, before: Statistics | No
     if not adds:
         return add_results(before, found)
     likelihood, class_counts = before.log_likelihood + found.log_likelihood, before.class_counts + found.class_counts
-    return Statistics(likelihood, class_counts, found.counts)
+    return replace(found, log_likelihood=likelihood, class_counts=class_counts)
 
 
 def add_results(left: Statistics, right: Statistics) -> Statistics:
     """The sum of what two parts add; the left one's table becomes the sum's."""
-    counts = left.counts
-    counts += right.counts
-    return Statistics(left.log_likelihood + right.log_likelihood, left.class_counts + right.class_counts, counts)
+    likelihood, class_counts = left.log_likelihood + right.log_likelihood, left.class_counts + right.class_counts
+    np.add(left.counts, right.counts, out=left.counts)
+    return replace(left, log_likelihood=likelihood, class_counts=class_counts)
+
+
+def run_lanes_here(store: LabelStore, job: PassJob, lanes: list[list[Part]]) -> list[Statistics]:
+    """What lanes of parts add, each to one table, in the threads of this process; few labels stay in memory."""
+    found: list[Any] = [None] * len(lanes)
+    read = store.hold_blocks if store.n_labels <= FEW_LABELS else store.read_blocks
+
+    def run_lane(at: int) -> None:
+        with use_threads(1):
+            for part in lanes[at]:
+                found[at] = run_part(read(part), job, store.rows_of(part), found[at])
+
+    run_lanes(run_lane, len(lanes))
+    return found
 
 
 class PassRunner(Protocol):

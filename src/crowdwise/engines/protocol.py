@@ -12,7 +12,7 @@ The NumPy engine says each in a few lines and is the specification of the others
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from crowdwise.kernels.confusion_rows import NO_GOLD, log_rows
@@ -43,10 +43,11 @@ class Statistics:
     counts: FloatArray
 
     def __add__(self, other: Statistics) -> Statistics:
-        return Statistics(
-            self.log_likelihood + other.log_likelihood,
-            self.class_counts + other.class_counts,
-            self.counts + other.counts,
+        return replace(
+            self,
+            log_likelihood=self.log_likelihood + other.log_likelihood,
+            class_counts=self.class_counts + other.class_counts,
+            counts=self.counts + other.counts,
         )
 
     def log_rows(self, pseudo: FloatArray) -> Any:

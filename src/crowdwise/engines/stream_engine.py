@@ -14,17 +14,19 @@ import queue
 import re
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crowdwise.engines.engines_on_disk import StoringEngine
 from crowdwise.engines.label_store import ALIGNMENT
-from crowdwise.engines.part_passes import PassJob, add_results, run_part
+from crowdwise.engines.part_passes import FEW_LABELS, PassJob, add_results, run_lanes_here, run_part
 from crowdwise.kernels.threads import n_threads
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from concurrent.futures import Future
     from pathlib import Path
 
@@ -92,33 +94,53 @@ class Stream(StoringEngine):
         return sort_files(source, folder, self._bytes, self.part_labels, **options)
 
     def _run(self, store: LabelStore, job: PassJob) -> Statistics:
-        """A job on all parts: lanes of them run side by side, each adding to one table; then the lanes are added."""
+        """A job on all parts: lanes of them run side by side, each adding to one table; then the lanes are added.
+
+        Few labels are read once and stay in memory, unless the caller has said how to cut them into parts.
+        """
         lanes = _cut_parts(store.parts)
+        if not lanes:
+            raise InputError("There are no labels to fit. Give at least one answer of one worker to one task.")
+        few = self.part_labels is None and store.n_labels <= FEW_LABELS and self._has_room(store, len(lanes))
+        try:
+            return reduce(
+                add_results, run_lanes_here(store, job, lanes) if few else self._read_lanes(store, job, lanes)
+            )
+        except MemoryError as error:
+            raise InputError(
+                f"Memory is out in a pass. The last finished iteration is kept in {str(store.folder)!r}: make more "
+                "room for it, and run the same again to go on."
+            ) from error
+
+    def _read_lanes(self, store: LabelStore, job: PassJob, lanes: list[list[Part]]) -> Iterator[Statistics]:
+        """What each lane adds, in order; parts are read ahead, into as little memory as the threads need."""
         threads = min(self._count_threads(store), len(lanes))
-        total: Statistics | None = None
         pending: deque[Future[Statistics | None]] = deque()
-        with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(max(threads, 1)) as pool:
+
+        def wait_for_next() -> Iterator[Statistics]:
+            found = pending.popleft().result()
+            if found is not None:  # else another lane failed, whose error is to come
+                yield found
+
+        with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(threads) as pool:
             run = _LanePass(store, job, threads + AHEAD, reader)
             try:
                 for lane in lanes:
                     pending.append(pool.submit(run.add_parts, lane))
                     if len(pending) > threads:
-                        total = _add(total, pending.popleft().result())
+                        yield from wait_for_next()
                 while pending:
-                    total = _add(total, pending.popleft().result())
-            except BaseException as error:
+                    yield from wait_for_next()
+            except BaseException:
                 run.stop()
                 for each in pending:
                     each.cancel()
-                if isinstance(error, MemoryError):
-                    raise InputError(
-                        f"Memory is out in a pass. The last finished iteration is kept in {str(store.folder)!r}: make "
-                        "more room for it, and run the same again to go on."
-                    ) from error
                 raise
-        if total is None:
-            raise InputError("There are no labels to fit. Give at least one answer of one worker to one task.")
-        return total
+
+    def _has_room(self, store: LabelStore, n_tables: int) -> bool:
+        """Whether the memory holds all labels and these tables at once, beside those of the method."""
+        table = 8 * store.n_workers * store.n_classes**2
+        return sum(each.n_bytes for each in store.parts) + (n_tables + 5) * table <= self._bytes - LEAST_MEMORY
 
     def _count_threads(self, store: LabelStore) -> int:
         """Threads that the cores and the memory allow."""
@@ -190,7 +212,3 @@ def _cut_parts(parts: list[Part]) -> list[list[Part]]:
     ends = np.searchsorted(done, np.arange(1, LANES) * (done[-1] / LANES)).tolist()
     cuts = [0, *ends, len(parts)]
     return [parts[first:last] for first, last in itertools.pairwise(cuts) if first < last]
-
-
-def _add(total: Statistics | None, found: Statistics | None) -> Statistics | None:
-    return found if total is None or found is None else add_results(total, found)

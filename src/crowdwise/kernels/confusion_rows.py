@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["NO_GOLD", "draw_gammas", "log_rows"]
+__all__ = ["NO_GOLD", "compiled_log_rows", "draw_gammas", "log_rows"]
 
 NO_GOLD = np.empty(0, np.int32)
 """What to pass for `gold` when no truth is known."""
@@ -27,8 +27,11 @@ def log_rows(counts: FloatArray, pseudo: FloatArray) -> FloatArray:
     A row with neither (a class that a worker never met) becomes uniform: the labels say nothing of it.
     `pseudo` may have one worker for all. Counts of a compiled pass are read where they lie, and the rows lie as these.
     """
-    if choose_engine(counts.size, 1) == "numpy":
-        return _log_rows(counts, pseudo)
+    return _log_rows(counts, pseudo) if choose_engine(counts.size, 1) == "numpy" else compiled_log_rows(counts, pseudo)
+
+
+def compiled_log_rows(counts: FloatArray, pseudo: FloatArray) -> FloatArray:
+    """The same in compiled loops, for small tables as well: those of compiled passes, which are loaded anyway."""
     from crowdwise.kernels.compiled import em_passes
 
     by_label, pseudo_by_label = transpose_truth_and_label(counts), transpose_truth_and_label(pseudo)
