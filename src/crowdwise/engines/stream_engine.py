@@ -74,7 +74,8 @@ class Stream(StoringEngine):
         sorting as much as the labels themselves. It is kept, so that a fit that was stopped goes on; without one, a
         folder that is removed in the end.
     part_labels
-        Most labels of a part; by default as the size of the crowd suggests.
+        Most labels of a part; by default as the size of the crowd suggests. Where it is given, parts are read anew in
+        every pass, however few the labels.
     """
 
     def __init__(
