@@ -115,6 +115,16 @@ def test_buying_what_is_uncertain_beats_random_buying(honest):
     assert found.labels_needed(2.0) == {"random": None, "information-gain/best": None}
 
 
+def test_plans_go_by_content(honest):
+    labels, truth = honest.labels, dict(enumerate(honest.truth[:60].tolist()))
+    rng, table = np.random.default_rng(0), labels.to_table()
+    one = plan(table, 0.95, gold=truth)
+    other = plan(table.take(rng.permutation(len(table))), 0.95, gold=dict(reversed(truth.items())))
+    np.testing.assert_allclose(one.accuracy, other.accuracy, atol=1e-9)
+    np.testing.assert_allclose(one.low, other.low, atol=1e-9)
+    assert (one.needed, one.needed_low, one.needed_high) == (other.needed, other.needed_low, other.needed_high)
+
+
 def test_bad_rules_are_one_error(honest):
     for call, words in (
         (lambda: StopRule(target=1.0), "target is 1.0"),

@@ -67,6 +67,34 @@ def test_a_signal_leaves_nothing_half_written(labels: Path, tmp_path: Path) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["labels.csv"]
 
 
+DROPPED = """
+import os, signal, sys, time
+from crowdwise import MajorityVote
+from crowdwise.cli import main
+class Removed:
+    def __del__(self):
+        os.kill(os.getpid(), int(sys.argv[1]))
+        time.sleep(0.01)
+save = MajorityVote.save
+def stopped(*given):
+    save(*given)
+    Removed()
+    time.sleep(9)
+MajorityVote.save = stopped
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_python_drops_is_heard_all_the_same(number: int, labels: Path, tmp_path: Path) -> None:
+    words = [int(number), "aggregate", labels, "--method", "majority-vote", "--out", tmp_path / "out"]
+    program = [sys.executable, "-c", DROPPED, *map(str, words)]
+    ran = subprocess.run(program, capture_output=True, text=True, check=False, timeout=60)
+    assert (ran.returncode, ran.stdout) == (128 + number, "")
+    assert "Traceback" not in ran.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["labels.csv"]
+
+
 def test_signals_are_as_they_were(cw: Callable[..., Any], labels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
     try:

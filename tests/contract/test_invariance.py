@@ -221,6 +221,18 @@ def test_what_is_known_is_content() -> None:
     np.testing.assert_array_equal(order.restore_matrices(told.worker_counts, np.zeros((2, 2, 2))), known.worker_counts)
 
 
+@pytest.mark.parametrize("count", [0.5078125, 1.0, 0.1, 2 / 3, 1e6, 0.0000005])
+def test_rounding_of_what_is_known_is_no_content(count: float) -> None:
+    labels = CrowdLabels.from_dense([[0, 1, 1], [0, 1, 0], [0, 1, 1], [1, 0, 1]])
+    orders = []
+    for nudge in (-1, 0, 1):
+        counts = np.full((3, 2, 2), count) * (1 + nudge * 1e-15)
+        orders.append(order_by_content(labels, PriorKnowledge(worker_counts=counts)))
+    for other in orders[1:]:
+        assert other.workers.tolist() == orders[0].workers.tolist()
+        assert other.tasks.tolist() == orders[0].tasks.tolist()
+
+
 def test_workers_with_the_same_answers_are_one() -> None:
     labels = CrowdLabels.from_dense([[0, 1, 0, 0], [1, 1, 1, 0]])
     averaged = average_twins(labels, np.array([2, 1, 0]), np.array([[3.0, 0.0], [5.0, 5.0], [1.0, 2.0]]))

@@ -74,6 +74,16 @@ def test_without_a_truth_there_is_no_accuracy(crowd: CrowdLabels) -> None:
     assert type(cw.compare(crowd.with_kind("pandas"), ["mace"], folds=2).table()).__module__.startswith("pandas")
 
 
+def test_tasks_without_answers_are_no_agreement(crowd: CrowdLabels) -> None:
+    more = type(crowd).from_codes(
+        crowd.task, crowd.worker, crowd.label, tasks=crowd.n_tasks + 40, workers=crowd.workers, classes=crowd.classes
+    )
+    methods = ["majority-vote", "one-coin", "dawid-skene"]
+    one, other = (cw.compare(labels, methods, folds=2) for labels in (crowd, more))
+    np.testing.assert_array_equal(one.agreement, other.agreement)
+    assert one.agreement.min() < 1
+
+
 def test_a_method_that_cannot_be_fitted_has_a_note(crowd: CrowdLabels, monkeypatch: pytest.MonkeyPatch) -> None:
     from crowdwise.aggregate.mace import Mace
 

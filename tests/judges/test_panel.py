@@ -85,6 +85,26 @@ def test_the_same_seed_gives_the_same(found: Any) -> None:
     }
 
 
+def test_the_order_of_rows_decides_nothing() -> None:
+    rng = np.random.default_rng(3)
+    votes = {"task": np.repeat(np.arange(60), 3), "judge": np.tile(["a", "b", "c"], 60)}
+    truth = rng.integers(2, size=60)
+    votes["vote"] = np.array(["no", "yes"])[truth[votes["task"]] ^ (rng.random(180) < 0.2)]
+    people = {"task": np.arange(40), "worker": ["ann"] * 40, "label": np.array(["no", "yes"])[truth[:40]]}
+    one, *others = (
+        cw.judges.evaluate_panel(
+            {name: column[order] for name, column in votes.items()},
+            {name: np.asarray(column)[order[order < 40]] for name, column in people.items()},
+        ).to_dict()
+        for order in (np.arange(180), np.arange(180)[::-1], rng.permutation(180))
+    )
+    for other in others:
+        assert other["panel"]["calibration_error"] == pytest.approx(one["panel"]["calibration_error"], abs=1e-12)
+        for mine, theirs in zip(one["smaller_panels"], other["smaller_panels"], strict=True):
+            assert sorted(mine["judges"]) == sorted(theirs["judges"])
+            assert mine["accuracy"] == pytest.approx(theirs["accuracy"], abs=1e-12)
+
+
 def test_labelled_tasks_are_predicted_without_their_answer() -> None:
     # Judges that guess: a posterior that saw the answers would be right on them.
     rng = np.random.default_rng(0)

@@ -11,7 +11,7 @@ from tests.conftest import tiny_labels
 
 import crowdwise as cw
 from crowdwise.aggregate import confusion_vector, dawid_skene, glad, mace, one_coin
-from crowdwise.engines import prepare
+from crowdwise.engines import Statistics, prepare
 from crowdwise.engines.numpy_engine import LabelMatrix
 from crowdwise.kernels import NO_GOLD, worker_answer_sums
 from crowdwise.kernels.glad import truth_posterior
@@ -121,6 +121,13 @@ def test_glad_stays_finite_at_extremes() -> None:
 
 
 # ---- identities between methods --------------------------------------------------------------------------
+
+
+def test_errors_next_to_none_are_no_rounding() -> None:
+    counts = np.array([[[3.0, 1e-20], [2e-18, 5.0]]])
+    found = Statistics(0.0, counts.sum(axis=(0, 2)), counts)
+    wrong = np.exp(confusion_vector.m_step(found, 0.0).log_table)[0, [0, 1], [1, 0]]
+    np.testing.assert_allclose(wrong, [1e-20 / 3, 2e-18 / 5])
 
 
 def test_two_classes_make_the_confusion_vector_dawid_skene() -> None:

@@ -21,8 +21,10 @@ import numpy as np
 from scipy.optimize import nnls
 
 from crowdwise.fitting.base import check_enough_labels
+from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.online_model import OnlineModel
 from crowdwise.fitting.parameter_checks import check_inner_share, check_random_state
+from crowdwise.fitting.prior_knowledge import PriorKnowledge
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import read_truth, truth_codes
@@ -110,7 +112,7 @@ def plan(labels: Any, target: float = 0.95, *, gold: Any = None, level: float = 
     level
         Of the intervals.
     random_state
-        Draws the parts of the labels; rows in another order give another draw, well within the intervals.
+        Draws the parts of the labels, in an order of their content, whatever that of the rows.
 
     Examples
     --------
@@ -135,6 +137,9 @@ def plan(labels: Any, target: float = 0.95, *, gold: Any = None, level: float = 
         raise InputError(f"There are {given.n_labels} labels; a forecast needs {FEWEST_LABELS} or more.")
     check_enough_labels(given)
     rng = np.random.default_rng(random_state)
+    told = PriorKnowledge(gold=code)
+    order = order_by_content(given, told)
+    given, code = order.arrange(given), order.arrange_knowledge(told).gold
     measured = np.flatnonzero((code >= 0) & (given.labels_per_task > 0))
     n_gold = int(measured.size)
     tasks = measured if n_gold else np.flatnonzero(given.labels_per_task > 0)

@@ -34,11 +34,14 @@ if TYPE_CHECKING:
 __all__ = ["ConfusionVector"]
 
 
-def log_confusion_table(accuracy: FloatArray) -> FloatArray:
-    """Log of P(label | truth) as [worker, truth, label] from accuracies (M, K)."""
+def log_confusion_table(accuracy: FloatArray, error: FloatArray) -> FloatArray:
+    """Log of P(label | truth) as [worker, truth, label] from accuracies (M, K) and what they lack to 1.
+
+    Both are given: 1 less an accuracy next to 1 is rounding, which depends on the order of classes and tasks.
+    """
     n_classes = accuracy.shape[1]
     with np.errstate(divide="ignore"):
-        wrong = np.log((1 - accuracy) / max(n_classes - 1, 1))
+        wrong = np.log(error / max(n_classes - 1, 1))
         table = np.repeat(wrong[:, :, None], n_classes, axis=2)
         table[:, np.arange(n_classes), np.arange(n_classes)] = np.log(accuracy)
     return table
@@ -46,12 +49,17 @@ def log_confusion_table(accuracy: FloatArray) -> FloatArray:
 
 def m_step(found: Statistics, smoothing: float) -> ConfusionParameters:
     """Accuracies and prior of highest posterior; a class that a worker never met has accuracy 1/K."""
-    correct = np.einsum("wkk->wk", found.counts) + smoothing
-    total = found.counts.sum(axis=2) + 2 * smoothing
-    accuracy = np.divide(correct, total, out=np.full(total.shape, 1 / total.shape[1]), where=total > 0)
+    n_classes = found.class_counts.size
+    own = np.eye(n_classes, dtype=np.bool_)
+    correct = np.where(own, found.counts, 0.0).sum(axis=2) + smoothing
+    wrong = np.where(own, 0.0, found.counts).sum(axis=2) + smoothing
+    total = correct + wrong
+    known = total > 0
+    accuracy = np.divide(correct, total, out=np.full(total.shape, 1 / n_classes), where=known)
+    error = np.divide(wrong, total, out=np.full(total.shape, 1 - 1 / n_classes), where=known)
     with np.errstate(divide="ignore"):
         log_prior = np.log(found.class_counts / found.class_counts.sum())
-    return ConfusionParameters(log_prior, log_confusion_table(np.clip(accuracy, 0, 1)))
+    return ConfusionParameters(log_prior, log_confusion_table(accuracy, error))
 
 
 def log_density(parameters: ConfusionParameters, smoothing: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Stopped", "explain_stop", "raise_on_stop_signals"]
 
 NAMES = ("SIGTERM", "SIGHUP")  # Ctrl-C is Python's KeyboardInterrupt
+AGAIN = 0.05  # seconds after which a signal that Python dropped is sent once more
 
 
 class Stopped(SystemExit):
@@ -52,8 +54,25 @@ def raise_on_stop_signals() -> Iterator[None]:
         ours = []
     for number in ours:
         signal.signal(number, stop)
+    show_dropped = sys.unraisablehook
+
+    def send_again(dropped: Any) -> None:
+        """In a callback of compiled code, or while an object is removed, Python drops whatever is raised."""
+        number = int(signal.SIGINT)
+        if issubclass(dropped.exc_type, Stopped):
+            number = dropped.exc_value.code - 128
+            signal.signal(number, stop)
+        elif not issubclass(dropped.exc_type, KeyboardInterrupt):
+            show_dropped(dropped)
+            return
+        later = threading.Timer(AGAIN, os.kill, (own, number))
+        later.daemon = True
+        later.start()
+
+    sys.unraisablehook = send_again
     try:
         yield
     finally:
+        sys.unraisablehook = show_dropped
         for number in ours:
             signal.signal(number, signal.SIG_DFL)

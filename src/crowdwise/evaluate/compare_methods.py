@@ -163,10 +163,10 @@ def _make_league_table(labels: CrowdLabels, found: dict[str, _MethodFits], truth
         raise InputError(f"None of the methods could be fitted. {slug}: {entry.note}")
     order = sorted(logs, key=lambda slug: -logs[slug].mean()) + [slug for slug in found if slug not in logs]
     best = order[0]
-    decided = [found[slug].decided if slug in logs else np.full(labels.n_tasks, np.nan) for slug in order]
-    agreement = np.array([[np.mean(one == two) for two in decided] for one in decided])
-    scored = [slug for slug in order if slug in logs]
     sizes = labels.labels_per_task.astype(np.float64)
+    decided = [found[slug].decided if slug in logs else np.full(labels.n_tasks, np.nan) for slug in order]
+    agreement = np.array([[np.mean((one == two)[sizes > 0]) for two in decided] for one in decided])
+    scored = [slug for slug in order if slug in logs]
     sums = np.empty((labels.n_tasks, len(scored)))
     for place, slug in enumerate(scored):
         sums[:, place] = np.bincount(labels.task, logs[slug], minlength=labels.n_tasks)

@@ -42,7 +42,8 @@ OF_TASK, OF_WORKER, OF_CLASS, OF_GOLD, OF_COUNT = (
     np.uint64(odd)
     for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
 )
-DIGITS = 6  # of numbers known beforehand that are compared: their last ones may depend on the order of classes
+STEP = 1e-6  # numbers known beforehand are compared by such steps: their last digits may depend on the order of classes
+BORDER = (5**0.5 - 1) / 2  # of a step, where the next one begins: where no share or count that people meet with lies
 
 
 @dataclass(frozen=True)
@@ -265,8 +266,8 @@ def _mix(hashes: Hashes) -> Hashes:
 
 
 def _round_to_bits(values: FloatArray) -> Hashes:
-    """Numbers as they are stored, after rounding; -0 is 0."""
-    return (values.astype(np.float64).round(DIGITS) + 0.0).view(np.uint64)
+    """Numbers as they are stored, after rounding down to a border between steps."""
+    return np.floor(values.astype(np.float64) / STEP + BORDER).view(np.uint64)
 
 
 def _sort_some(chosen: BoolArray, hashes: Hashes, names: pa.Array) -> IntArray:

@@ -14,7 +14,7 @@ tables with so many judges that they are a crowd.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -152,7 +152,7 @@ def read_panel(votes: Any, humans: Any = None, *, classes: Sequence[str] | None 
     classes
         All classes; other answers are then unparseable.
     """
-    read = read_vote_columns(votes, "votes")
+    read = _sort_tasks(read_vote_columns(votes, "votes"))
     people = None if humans is None else read_vote_columns(humans, "humans")
     if people is not None and people.compared != read.compared:
         one, other = ("comparisons" if each.compared else "labels" for each in (read, people))
@@ -211,6 +211,14 @@ def read_panel(votes: Any, humans: Any = None, *, classes: Sequence[str] | None 
         notes = (*notes, f"People used {listing(unvoiced)}, which no judge ever voted for.")
     return PanelVotes(labels, known, judged.unparseable, judged.n_answers, judged.n_repeated, judged.consistency,
                       weight, system, systems, read, people, bad, read.versions, notes)  # fmt: skip
+
+
+def _sort_tasks(read: VoteColumns) -> VoteColumns:
+    """The same with the tasks by name, so that rows may come in any order: draws and folds go by positions."""
+    order = pc.sort_indices(read.tasks)
+    place = np.empty(len(order), np.int64)
+    place[order.to_numpy()] = np.arange(place.size)
+    return replace(read, tasks=read.tasks.take(order), task=place[read.task])
 
 
 @dataclass(frozen=True, eq=False)
