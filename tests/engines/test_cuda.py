@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from tests.engines.test_both_engines import crowd, gold_of
 
+from crowdwise import engines
 from crowdwise.engines import prepare
 from crowdwise.engines.numpy_engine import ENGINE as NUMPY
 from crowdwise.kernels import NO_GOLD
@@ -145,6 +147,28 @@ def test_auto_takes_the_gpu_for_many_labels_alone(monkeypatch: pytest.MonkeyPatc
     assert engine_choice.choose_pass_engine(10**8, 10) == "cuda"
     monkeypatch.setattr(engine_choice, "has_gpu_driver", lambda: False)
     assert engine_choice.choose_pass_engine(10**8, 10) == "numba"
+
+
+@pytest.mark.parametrize("asked", ["by name", "around it", "by the environment", "by the size"])
+def test_fits_run_on_the_gpu_however_it_is_asked_for(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "x", "y"]])
+    run: list[str] = []
+
+    def note(name: str) -> Any:
+        run.append(name)
+        return NUMPY
+
+    monkeypatch.setattr(engines, "load_engine", note)
+    monkeypatch.setattr(engine_choice, "find_gpu_fault", lambda: "")
+    monkeypatch.setattr(engine_choice, "has_gpu_driver", lambda: asked == "by the size")
+    if asked == "by the size":
+        monkeypatch.setattr(engine_choice, "LARGE", 10)
+    if asked == "by the environment":
+        monkeypatch.setenv("CROWDWISE_ENGINE", "cuda")
+    model = method("one-coin").load()(engine="cuda" if asked == "by name" else "auto")
+    with use_engine("cuda") if asked == "around it" else contextlib.nullcontext():
+        model.fit(labels).predict(labels)
+    assert set(run) == {"cuda"}
 
 
 def test_out_of_memory_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from crowdwise.fitting.parameter_checks import check_choice, check_count, check_
 from crowdwise.fitting.prior_knowledge import GOLD, align_knowledge
 from crowdwise.fitting.saved_arrays import ANSWER_HASHES, CROSS_FITTED_GOLD, SavedArray
 from crowdwise.kernels import NO_GOLD
-from crowdwise.labels.engine_choice import ENGINES, choose_engine
+from crowdwise.labels.engine_choice import ENGINES, choose_engine, choose_pass_engine
 from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import add_classes_of_truth, read_truth
@@ -300,8 +300,11 @@ class Aggregator(CrowdModel):
 
     def _use_engine(self, labels: CrowdLabels) -> AbstractContextManager[None]:
         """The engine asked for, or else chosen by the labels, once, so that all parts of a fit run on the same."""
-        by_size = choose_engine(self.numpy_cost * labels.n_labels, labels.n_classes)
-        return use_engine(by_size if self.engine == "auto" else self.engine)
+        if self.engine != "auto":
+            return use_engine(self.engine)
+        of_passes = choose_pass_engine(labels.n_labels, labels.n_classes)
+        runs_all = of_passes in ("numpy", "numba")
+        return use_engine(choose_engine(self.numpy_cost * labels.n_labels, labels.n_classes) if runs_all else of_passes)
 
     def _fit_labelled(self, labels: CrowdLabels, known: PriorKnowledge) -> None:
         """Fit, with tasks that have neither labels nor gold left out: they are judged afterwards, as new tasks are."""
