@@ -27,6 +27,7 @@ MAGIC = b"PAR1"
 LONGEST_FOOTER = 1 << 22
 LONGEST_PAGE_HEADER = 1 << 16  # with the smallest and the largest value of the page
 CODECS = ("SNAPPY", "UNCOMPRESSED")
+CODEC_NUMBERS = (0, 1)  # of these, in a footer
 MOST_EXPANSION = 22  # three bytes of Snappy stand for 64 at most
 PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY = 0, 2, 8
 ENCODINGS = (PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY)
@@ -47,6 +48,8 @@ def read_names(path: Path, n_rows: int) -> pa.Array:
             _refuse_shared_codes(file, by_code, path.name)
         names: pa.Array = found.read().column(0).combine_chunks()
     names.validate(full=True)
+    if len(names) != n_rows:
+        raise InputError(f"{path.name} has {len(names):,} rows; there should be {n_rows:,}")
     return names
 
 
@@ -87,7 +90,7 @@ def _check_file(file: BinaryIO, n_rows: int) -> list[int]:
         raise InputError("a table does not end as Parquet does, or its footer is too long")
     length = int.from_bytes(ending[:4], "little")
     file.seek(max(size - 8 - length, 0))
-    _check_footer(file.read(length))
+    _check_footer(file.read(length), n_rows, size)
     about = pq.ParquetFile(file, pre_buffer=False).metadata
     if about.num_rows != n_rows:
         raise InputError(f"a table has {about.num_rows:,} rows; there should be {n_rows:,}")
@@ -98,16 +101,26 @@ def _check_file(file: BinaryIO, n_rows: int) -> list[int]:
     return [count[0] for count in counts]
 
 
-def _check_footer(data: bytes) -> None:
-    """Refuse a footer whose parts contradict each other: Arrow ends the process where it meets such statistics."""
+def _check_footer(data: bytes, n_rows: int, size: int) -> None:
+    """Refuse a footer whose parts contradict each other, or the file: Arrow ends the process where it meets some."""
     footer, _ = _read_struct(data, 0)
-    if any(each.get(5) or each.get(3) != OPTIONAL for each in footer[2][1:]):
+    columns, groups = footer[2][1:], footer.get(4, [])
+    if any(each.get(5) or each.get(3) != OPTIONAL for each in columns):
         raise InputError("a table has columns of a kind that `save` does not write")
-    for group in footer.get(4, []):
-        for column in group[1]:
-            statistics = column[3].get(16, {})
+    if sum(group[3] for group in groups) != n_rows or any(len(group[1]) != len(columns) for group in groups):
+        raise InputError(f"the parts of a table do not make {n_rows:,} rows of its columns")
+    n_bytes = 0
+    for group in groups:
+        for about, column in zip(columns, group[1], strict=True):
+            held = column[3]
+            if held[1] != about[1] or held[4] not in CODEC_NUMBERS or held[5] != group[3]:
+                raise InputError("a part of a table is no part of its columns, or is compressed as `save` does not do")
+            statistics = held.get(16, {})
             if len(statistics.get(2, [])) > 1 or len(statistics.get(3, [])) not in (0, 2):
                 raise InputError("the statistics of a table do not fit its columns")
+            n_bytes += held[7]
+    if n_bytes > size:
+        raise InputError("the parts of a table overlap")
 
 
 def _check_pages(file: BinaryIO, column: pq.ColumnChunkMetaData, size: int) -> int:
@@ -142,6 +155,7 @@ def _check_pages(file: BinaryIO, column: pq.ColumnChunkMetaData, size: int) -> i
 # ---- Thrift's compact protocol, as far as page headers need it -------------------------------------------------
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 12
+LONGEST_VARINT = 10  # bytes of 64 bits
 OPTIONAL = 1  # of a column: values may be missing, which is how Arrow writes all of them
 
 
@@ -192,10 +206,10 @@ def _read_list(data: bytes, at: int) -> tuple[list[Any], int]:
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
+    value = 0
+    for shift in range(0, LONGEST_VARINT * 7, 7):
         value |= (data[at] & 127) << shift
-        shift += 7
         at += 1
         if data[at - 1] < 128:
             return value, at
+    raise InputError("a number of a table is longer than 64 bits")
