@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.contract.parquet_footers import EMPTY_PAGE, make_column, make_footer, make_group, write_parquet
 
 import crowdwise as cw
 from crowdwise.labels import CrowdLabels
@@ -179,7 +180,11 @@ def test_order_of_memory_is_no_matter(saved: Path, crowd: CrowdLabels) -> None:
     ("names", "how", "words"),
     [
         (pa.array([LONG] * 12), {}, "repeated"),
-        (pa.array([LONG + str(number) for number in range(12)]), {"compression": "zstd"}, "compressed as `save` does not do"),
+        (
+            pa.array([LONG + str(number) for number in range(12)]),
+            {"compression": "zstd"},
+            "compressed as `save` does not do",
+        ),
         (
             pa.array([LONG + str(number) for number in range(12)]),
             {"use_dictionary": False, "column_encoding": {"name": "DELTA_BYTE_ARRAY"}},
@@ -196,6 +201,32 @@ def test_order_of_memory_is_no_matter(saved: Path, crowd: CrowdLabels) -> None:
 )
 def test_vocabularies_that_no_save_wrote(names: Any, how: dict[str, Any], words: str, saved: Path) -> None:
     pq.write_table(pa.table({"name": names}), saved / "workers.parquet", **how)
+    with pytest.raises(cw.InputError, match=f"is damaged: .*{words}"):
+        cw.load(saved)
+
+
+PAGES = EMPTY_PAGE * 4000
+N = 12  # workers
+
+
+@pytest.mark.parametrize(
+    ("body", "footer", "words"),
+    [
+        (b"", make_footer([], N), "do not make 12 rows"),
+        (EMPTY_PAGE, make_footer([make_group([make_column(N, 9)] * 2, N, 9)], N), "do not make 12 rows of its columns"),
+        (EMPTY_PAGE, make_footer([make_group([make_column(N, 9, codec=9)], N, 9)], N), "compressed as `save` does not"),
+        (EMPTY_PAGE, make_footer([make_group([make_column(N + 1, 9)], N, 9)], N), "no part of its columns"),
+        (
+            PAGES,
+            make_footer([make_group([make_column(each, len(PAGES))], each, 9) for each in [N] + [0] * 9999], N),
+            "overlap",
+        ),
+        (b"", b"\x16" + b"\xff" * ((1 << 22) - 10), "longer than 64 bits"),
+    ],
+    ids=["no rows", "two columns", "unknown codec", "more values", "shared pages", "endless number"],
+)
+def test_footers_that_arrow_does_not_survive(body: bytes, footer: bytes, words: str, saved: Path) -> None:
+    write_parquet(saved / "workers.parquet", body, footer)
     with pytest.raises(cw.InputError, match=f"is damaged: .*{words}"):
         cw.load(saved)
 

@@ -89,6 +89,15 @@ def test_copies_count_once() -> None:
     assert np.unique(found.families[found.groups >= 0]).size == 1
 
 
+def test_errors_that_avoid_each_other_are_worth_no_more_than_all_workers() -> None:
+    truth = np.arange(60) % 2
+    dense = np.array([[t ^ (task % 5 == worker) for worker in range(4)] for task, t in enumerate(truth)])
+    labels = CrowdLabels.from_dense(dense.astype(int))
+    found = effective_size(labels, truth=dict(enumerate(truth.tolist())))
+    assert found.capped == (4.0, 4.0, 4.0)
+    assert "(4.0 to 4.0)" in found.summary
+
+
 def test_one_family_of_all_is_told_with_true_answers_only() -> None:
     """Binary answers, errors by a shared factor: what all believe looks like the truth."""
     crowd = simulate(

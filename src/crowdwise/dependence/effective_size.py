@@ -108,6 +108,12 @@ class EffectiveSize:
     skipped: str = ""
 
     @property
+    def capped(self) -> tuple[float, float, float]:
+        """Size and interval, none above the number of workers, where chance or errors that avoid each other take it."""
+        most = float(self.n_workers)
+        return min(self.size, most), min(self.low, most), min(self.high, most)
+
+    @property
     def basis(self) -> str:
         """What the numbers rest on."""
         return f"the labels and {self.n_gold:,} true answers" if self.n_gold >= FEWEST_GOLD else "the labels alone"
@@ -329,7 +335,7 @@ def _summarise_size(
         if high >= n_workers and size > 0.9 * n_workers
         else (f"about {size:.1f} independent ones")
     )
-    interval = f"({low:.1f} to {min(high, n_workers):.1f})"
+    interval = f"({min(low, n_workers):.1f} to {min(high, n_workers):.1f})"
     if told:
         return f"{who}, worth {worth_words} in a vote {interval}, by the labels and {n_gold:,} true answers. {found}."
     return (

@@ -130,10 +130,8 @@ def _describe_errors(found: PanelEvaluation) -> list[str]:
     said = [size.skipped or size.summary.replace("workers", "judges").replace("worker", "judge")]
     alone = found.errors.size_by_votes
     if alone is not None and not alone.skipped and not size.skipped:
-        said.append(
-            f"People's labels put the judges at {size.size:.1f} votes ({size.low:.1f} to {size.high:.1f}), the votes "
-            f"alone at {alone.size:.1f} ({alone.low:.1f} to {alone.high:.1f})."
-        )
+        by_people, by_votes = ("{:.1f} votes ({:.1f} to {:.1f})".format(*each.capped) for each in (size, alone))
+        said.append(f"People's labels put the judges at {by_people}, the votes alone at {by_votes}.")
     if not size.skipped and size.n_workers > 1:
         families: dict[int, list[str]] = {}
         for name, family in zip(found.panel.judges, size.families, strict=True):
