@@ -248,6 +248,13 @@ def test_gold_teaches_how_far_to_trust(tmp_path: os.PathLike[str]) -> None:
     assert loaded.expected_wrong() == expected
 
 
+def test_matrices_that_labels_cannot_fill_take_no_part() -> None:
+    few = simulate("dawid-skene", n_tasks=200, n_workers=12, n_classes=120, labels_per_task=4, random_state=1)
+    assert cw.Auto().fit(few.labels).league()["method"].to_pylist() == ["hierarchical one-coin"]
+    usual = simulate("dawid-skene", n_tasks=200, n_workers=12, n_classes=6, labels_per_task=4, random_state=1)
+    assert len(cw.Auto().fit(usual.labels).league()) > 3
+
+
 def test_one_label_is_not_hidden() -> None:
     model = cw.Auto().fit(cw.read_labels({"task": [1], "worker": [1], "label": ["x"]}, classes=["x", "y"]))
     assert model.predict().tolist() == ["x"]

@@ -46,6 +46,7 @@ EQUAL = 100.0  # hidden labels that count for equal weights of those that stay
 TOLD_APART = 2.0  # standard errors behind the best from which a member is out
 ROWS, COIN = 15.0, 500.0  # strengths of the prior of a worker's rows: a matrix each; as good as one accuracy each
 VOTES = 20.0  # answers for each class that EBCC's prior of a worker counts as
+SPARSE = 100.0  # cells of all matrices for each label, above which matrices cost much and say nothing; real crowds have 2
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class ShortlistMember:
     most_cells: float = np.inf
     most_classes: float = np.inf
     fewest_labels: int = 0  # from which on it has something to learn its many parameters from
+    learns_matrices: bool = True
 
 
 def fit_ebcc(labels: CrowdLabels, known: PriorKnowledge, seed: int, many: bool) -> Aggregator:
@@ -109,6 +111,7 @@ SHORTLIST = (
     ShortlistMember(
         "hierarchical one-coin",
         lambda labels, known, *_: HierarchicalDawidSkene(COIN).fit_with_knowledge(labels, known),
+        learns_matrices=False,
     ),
     ShortlistMember("mean-field", fit_mean_field),
     ShortlistMember("ebcc", fit_ebcc, most_classes=50),
@@ -129,8 +132,10 @@ def is_eligible(member: ShortlistMember, labels: CrowdLabels, known: PriorKnowle
     """Whether a member can use all that is known, and is worth its cost."""
     given = {PRIOR: known.class_prior is not None, KNOWN_WORKERS: known.worker_counts is not None}
     fits = labels.n_classes <= member.most_classes and labels.n_labels * labels.n_classes**2 <= member.most_cells
+    sparse = labels.n_workers * labels.n_classes**2 > SPARSE * labels.n_labels
     return (
         fits
+        and not (sparse and member.learns_matrices)
         and labels.n_labels >= member.fewest_labels
         and all(name in member.uses for name, told in given.items() if told)
     )
@@ -145,7 +150,8 @@ def weigh_members(labels: CrowdLabels, known: PriorKnowledge, seed: int) -> tupl
     if field.n_labels < 2:  # nothing can be hidden
         weights[places[0]] = 1.0
         return weights, scores
-    cuts = list(split_into_folds(field, min(FOLDS, field.n_labels), seed))[: None if field is labels else ENOUGH_FOLDS]
+    enough = 1 if len(places) == 1 else FOLDS if field is labels else ENOUGH_FOLDS
+    cuts = list(split_into_folds(field, min(FOLDS, field.n_labels), seed))[:enough]
     given = []
     with show_progress_of("auto", len(cuts) * len(places), "fits") as advance:
         for part in cuts:
