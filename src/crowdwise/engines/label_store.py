@@ -399,8 +399,12 @@ def _say_changed(path: Path) -> str:
 
 
 def fingerprint_files(paths: Sequence[Any]) -> list[list[Any]]:
-    """What tells whether files are the same later: name, size and time of each."""
+    """What tells whether files are the same later: name, size and times of each.
+
+    The time of the last change of the file itself as well: that of its content can be set, and archives set it alike.
+    """
     try:
-        return [[str(path), Path(path).stat().st_size, Path(path).stat().st_mtime_ns] for path in paths]
+        found = [(str(path), Path(path).stat()) for path in paths]
+        return [[name, about.st_size, about.st_mtime_ns, about.st_ctime_ns] for name, about in found]
     except OSError as error:
         raise InputError(f"Cannot read {quote(str(error.filename))}: {error.strerror}.") from error
