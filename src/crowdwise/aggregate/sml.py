@@ -140,7 +140,8 @@ class SpectralMetaLearner(Aggregator):
     Needs workers who share tasks; who shares with nobody has the mean rates of the others. Where no two share a task,
     or no answers vary together, it is the majority vote. Most workers of a connected part of the crowd are taken to be
     better than chance. Third moments of few labels are noisy, and a rare class's sensitivity more so. Workers must not
-    choose their tasks by class.
+    choose their tasks by class. Of two workers who share tasks with nobody else, or of some who disagree on the whole,
+    several v explain a class equally well: which is found is then rounding, and may follow the order of workers.
     """
 
     slug = "sml"
