@@ -183,7 +183,7 @@ def test_order_of_memory_is_no_matter(saved: Path, crowd: CrowdLabels) -> None:
         (
             pa.array([LONG + str(number) for number in range(12)]),
             {"compression": "zstd"},
-            "compressed as `save` does not do",
+            "compressed or encoded in a way",
         ),
         (
             pa.array([LONG + str(number) for number in range(12)]),
@@ -213,8 +213,12 @@ N = 12  # workers
     ("body", "footer", "words"),
     [
         (b"", make_footer([], N), "do not make 12 rows"),
-        (EMPTY_PAGE, make_footer([make_group([make_column(N, 9)] * 2, N, 9)], N), "do not make 12 rows of its columns"),
-        (EMPTY_PAGE, make_footer([make_group([make_column(N, 9, codec=9)], N, 9)], N), "compressed as `save` does not"),
+        (EMPTY_PAGE, make_footer([make_group([make_column(N, 9)] * 2, N, 9)], N), "has other columns"),
+        (
+            EMPTY_PAGE,
+            make_footer([make_group([make_column(N, 9, codec=9)], N, 9)], N),
+            "compressed or encoded in a way",
+        ),
         (EMPTY_PAGE, make_footer([make_group([make_column(N + 1, 9)], N, 9)], N), "no part of its columns"),
         (
             PAGES,
