@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
+from crowdwise.fitting import base
 from crowdwise.labels import CrowdLabels, InputError
 
 if TYPE_CHECKING:
@@ -166,3 +167,10 @@ def test_a_perfect_crowd_is_believed(method: Method) -> None:
     labels = answers(np.repeat(np.arange(8), 3), [0, 1, 2] * 8, np.repeat(np.arange(8), 3) % 2, (8, 3, 2))
     model = method.load()().fit(labels)
     np.testing.assert_array_equal(model.predict(), np.arange(8) % 2)
+
+
+def test_matrices_beyond_the_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = CrowdLabels.from_dense([[0, 1], [1, 1], [0, 0]])
+    monkeypatch.setattr(base, "SHARE_OF_MEMORY", 1e-12)
+    with pytest.raises(cw.InputError, match="make matrices of 0 GB, several of which this machine cannot hold"):
+        cw.DawidSkene().fit(labels)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Aggregator", "Fit", "check_enough_labels"]
 
 TOLD = np.iinfo(np.int64).min  # in place of the hash of a task whose truth the fit was told
+SHARE_OF_MEMORY = 0.25  # of a machine that one table of all workers' matrices may take: a fit holds about four
 FEWEST_WORKERS = 3  # whose joint answers can be told apart
 
 
@@ -47,6 +49,17 @@ def check_enough_labels(labels: CrowdLabels) -> None:
         raise InputError(
             f"Labels need at least two classes to choose from; there is only {only}. "
             "Declare all that could have been chosen with classes= in read_labels (on the command line --classes)."
+        )
+
+
+def refuse_tables_beyond_memory(labels: CrowdLabels) -> None:
+    """Refuse a crowd whose matrices this machine cannot hold: the system would end the process in the middle."""
+    table = 8 * labels.n_workers * labels.n_classes**2
+    if hasattr(os, "sysconf") and table > SHARE_OF_MEMORY * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
+        raise InputError(
+            f"{labels.n_workers:,} workers and {labels.n_classes:,} classes make matrices of {table / 1e9:,.0f} GB, "
+            "several of which this machine cannot hold. If the labels are texts, read them as such (kinds.read_texts; on "
+            "the command line --kind texts --label-column); else join rare classes, or leave out workers of few labels."
         )
 
 
@@ -160,6 +173,7 @@ class Aggregator(CrowdModel):
             gold = read_truth(gold)
             answers = add_classes_of_truth(gold, answers)
         check_enough_labels(answers)
+        refuse_tables_beyond_memory(answers)
         known = align_knowledge(
             answers,
             gold=gold,
