@@ -58,8 +58,9 @@ def refuse_tables_beyond_memory(labels: CrowdLabels) -> None:
     if hasattr(os, "sysconf") and table > SHARE_OF_MEMORY * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
         raise InputError(
             f"{labels.n_workers:,} workers and {labels.n_classes:,} classes make matrices of {table / 1e9:,.0f} GB, "
-            "several of which this machine cannot hold. If the labels are texts, read them as such (kinds.read_texts; on "
-            "the command line --kind texts --label-column); else join rare classes, or leave out workers of few labels."
+            "several of which this machine cannot hold. If the labels are texts, read them as such (kinds.read_texts; "
+            "on the command line --kind texts, with --label-column). Else join rare classes, or leave out workers with "
+            "few labels."
         )
 
 
