@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["load"]
 
+ROOMS = (None, "learn", "kinds", "online")  # that models are saved by; aggregators name none
+
 
 def load(folder: str | Path, *, network: Any = None) -> Any:
     """Read a model that `save` wrote. Safe with a stranger's file: nothing in it is run.
@@ -75,6 +77,11 @@ def _restore(folder: str | Path, header: dict[str, Any], network: Any) -> Any:
     from crowdwise.fitting.saving import restore_model
     from crowdwise.registry import learner, method
 
+    if header.get("room") not in ROOMS:
+        raise InputError(
+            f"The saved model in {quote(str(folder))} is damaged: its room is {quote(header['room'])}. Fit and save it "
+            "again."
+        )
     if header.get("room") != "learn":
         if network is not None:
             raise InputError("network= is for models that learn a classifier; this one is of labels alone.")

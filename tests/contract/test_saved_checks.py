@@ -269,6 +269,15 @@ def test_parameters_are_checked(name: str, value: Any, saved: Path) -> None:
         cw.load(saved)
 
 
+@pytest.mark.parametrize(
+    ("fields", "words"), [({"room": "attic"}, "its room is 'attic'"), ({"schema": 2.0}, r"has schema 2\.0")], ids=str
+)
+def test_headers_of_no_version(fields: dict[str, Any], words: str, saved: Path) -> None:
+    write_header(saved, **fields)
+    with pytest.raises(cw.InputError, match=words):
+        cw.load(saved)
+
+
 @pytest.mark.parametrize("fields", [{"n_iter": True}, {"n_iter": -1}, {"converged": "no"}, {"parameters": []}], ids=str)
 def test_fields_are_checked(fields: dict[str, Any], saved: Path) -> None:
     write_header(saved, **fields)

@@ -131,7 +131,7 @@ def read_header(folder: str | Path) -> dict[str, Any]:
         raise InputError(
             f"{quote(str(path))} cannot be read as a saved model: {_explain(error)}. Save or copy it again."
         ) from error
-    if schema != SCHEMA:
+    if schema != SCHEMA or type(schema) is not int:
         raise InputError(
             f"{quote(str(path))} has schema {quote(schema)}; this version reads {SCHEMA}. Install the version of "
             "crowdwise that wrote it, or fit again."
