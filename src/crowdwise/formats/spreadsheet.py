@@ -3,7 +3,8 @@
 | sheet | read as |
 |---|---|
 | columns task, worker and label (or another usual name of each) | a row for each answer; other kinds by their columns |
-| a first column of tasks and a column for each worker | an answer for each cell that is not empty |
+| a first column of tasks and a column for each worker | an answer for each cell that is not empty; known answers and \
+summaries (truth, majority, n_votes) are left out by their names |
 | several sheets with a table | a question for each, called as the sheet |
 
 Reading one needs openpyxl. What formulas came to is read, not the formulas.
@@ -82,7 +83,8 @@ def _read_wide(
         name: pa.chunked_array([pa.array([_as_text(row[place]) for _, row in rows], pa.string())])
         for place, name in enumerate(names)
     }
-    wide = as_wide(Columns(names, cells.__getitem__, place=Place(origin), text=True))
+    place = Place(origin, "row", lambda row: rows[row][0])
+    wide = as_wide(Columns(names, cells.__getitem__, place=place, text=True))
     if wide is None:
         found.left_out[f"sheet without a table of answers ({quote(question)})"] += 1
         return False
