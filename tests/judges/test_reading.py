@@ -90,6 +90,17 @@ def test_comparisons_in_both_orders() -> None:
     assert panel.tasks[0] == "x / y on 1"
 
 
+def test_contestants_that_are_called_as_sides_are() -> None:
+    pairs = {"task": [1, 2, 3], "judge": ["m"] * 3, "left": ["b", "a", "a"], "right": ["a", "b", "c"]}
+    with pytest.warns(InputWarning, match=r"row 0: 'a' in column 'winner' is the name of an item, and a word"):
+        names = read_panel(pairs | {"winner": ["a", "b", "a"]}).columns
+    assert names.outcome is not None
+    assert names.outcome.tolist() == [-1, -1, 1]
+    sides = read_panel(pairs | {"winner": ["a", "b", "b"]}).columns  # b is no contestant of the third row
+    assert sides.outcome is not None
+    assert sides.outcome.tolist() == [1, -1, -1]
+
+
 def test_versions() -> None:
     n = 40
     table = {
