@@ -155,7 +155,7 @@ def _refuse_repeated_tasks(wide: Wide) -> None:
     if wide.task is None:
         return
     tasks = wide.columns[wide.task]
-    counts = pc.value_counts(tasks)
+    counts = pc.value_counts(tasks.drop_null())
     repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
     if len(repeated):
         rows = np.flatnonzero(pc.is_in(tasks, value_set=repeated).to_numpy())
