@@ -206,7 +206,7 @@ class AnswerCollector:
             where = "; ".join(self.outside[:SHOWN]) + ("; …" if len(self.outside) > SHOWN else "")
             self.notes.append(
                 f"{format_count(len(self.outside), 'box lies', 'boxes lie')} outside of the image, with more than half "
-                f"of the area ({where}), and count as they are. Are they in the unit of the image's size?"
+                f"of the area ({where}). Nothing is cut off: are boxes and images measured in one unit?"
             )
         for name, kind in list(self.questions):
             single = self.questions.get((name, "labels"))
