@@ -94,7 +94,8 @@ def test_without_people(cw: Callable[..., Any], files: Path) -> None:
     [
         (["--fail-under", "nan"], "must lie between 0 and 1"),
         (["--out", "votes.csv"], "is a file that is read"),
-        (["--human", "votes.csv", "--next-to", "x/votes.csv", "--classes", "yes"], "two different names"),
+        (["--human", "humans.csv", "--next-to", "x/votes.csv", "--classes", "yes"], "two different names"),
+        (["--human", "votes.csv"], "'votes.csv' is given more than once"),
         (["--human", "costs.csv"], "has no column for the"),
     ],
 )

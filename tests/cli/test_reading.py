@@ -220,3 +220,37 @@ def test_columns_of_truth_gold_and_attributes(cw: Callable[..., Any], tmp_path: 
     assert ran.code == 0
     ran = cw("aggregate", labels, *named, "--truth-label-column", "write", "--truth", truth)
     assert (ran.code, "t.csv has no column 'write' (--truth-label-column)" in " ".join(ran.err.split())) == (2, True)
+
+
+@pytest.mark.parametrize("table", ["labels", "comparisons", "values"])
+@pytest.mark.parametrize("command", ["describe", "aggregate", "audit"])
+def test_a_note_on_a_file_is_said_once(table: str, command: str, cw: Callable[..., Any], tmp_path: Path) -> None:
+    header, rows = {
+        "labels": ("task,worker,label", [f"t{n % 9},w{n // 9},{'xy'[n % 2]}" for n in range(27)]),
+        "comparisons": ("worker,left,right,label", ["w1,a,b,left", "w2,a,b,right", "w2,b,c,left"]),
+        "values": ("task,worker,label", [f"t{n % 40},w{n // 40},{n / 7:.3f}" for n in range(120)]),
+    }[table]
+    file = tmp_path / "put together.csv"
+    file.write_text("\n".join([header, *rows[:2], header, *rows[2:]]) + "\n")
+    ran = cw(command, file)
+    assert ran.code == 0
+    assert (ran.out + ran.err).count("the header again, which is left") == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "header"),
+    [
+        ("task,worker,x_min,y_min,x_max,y_max\na,w1,,,,\na,w2,,,,\n", '"task","object","x_min",'),
+        ("task,worker,x,y\na,w1,,\na,w2,,\n", '"task","object","x","y",'),
+        ("task,worker,start,end,label\na,w1,,,\na,w2,,,\n", '"task","span","start","end",'),
+    ],
+)
+def test_a_consensus_without_rows_has_its_header(
+    table: str, header: str, cw: Callable[..., Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "nothing marked.csv"
+    file.write_text(table)
+    assert cw("aggregate", file, "--out", tmp_path / "results").code == 0
+    ran = cw("aggregate", file, "--out", "-")
+    assert ran.out == (tmp_path / "results" / "consensus.csv").read_text()
+    assert ran.out.startswith(header)

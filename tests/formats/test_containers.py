@@ -165,6 +165,41 @@ def test_workbooks_that_are_broken(rows: list[list[Any]], said: str, tmp_path: P
         read_labels(book(tmp_path, rows))
 
 
+@pytest.mark.parametrize(
+    ("rows", "cells"),
+    [
+        ([*LONG, [2, "ann", '=IF(1,"x","y")'], [2, "bob", '=""']], "C4, C5"),
+        ([*LONG, [2, "=B2", "x"]], "B4"),
+        ([["task", "worker", "x", "y"], [1, "ann", 2.5, "=C2*2"]], "D2"),
+        ([["task", "ann", "bob", "cy"], ["p", 1, None, 0], ["q", "=B2", 0, 0]], "B3"),
+        ([["task", "ann", "bob", "cy"], ['="p"', 1, None, 0], ['="q"', 1, 0, 0]], "A2, A3"),
+    ],
+)
+def test_formulas_without_a_saved_value(rows: list[list[Any]], cells: str, tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=rf"sheet 'Sheet' holds formulas .* not saved: cell {cells}\. Open the workbook"
+    ):
+        read_export(book(tmp_path, rows))
+
+
+def test_formulas_that_are_not_read_need_no_value(tmp_path: Path) -> None:
+    rows = [[*row, note] for row, note in zip(LONG, ["note", "=1+1", None], strict=True)]
+    assert read_export(book(tmp_path, rows, [["sums"], ["=SUM(1,2)"]])).labels.n_labels == 2
+
+
+def test_formulas_that_came_to_an_empty_text_are_no_answers(tmp_path: Path) -> None:
+    path = book(tmp_path, [*LONG, [2, "ann", '=""']])
+    with zipfile.ZipFile(path) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    files[sheet] = files[sheet].replace(b'<c r="C4">', b'<c r="C4" t="str">')  # as Excel saves it
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    with pytest.warns(InputWarning, match="1 skipped answer"):
+        assert read_labels(path).n_labels == 2
+
+
 def test_fractions_make_whole_numbers_values(tmp_path: Path) -> None:
     rows = [["task", "worker", "label"], [1, "ann", 1], [1, "bob", 1.5], [2, "ann", 2]]
     export = read_export(book(tmp_path, rows))

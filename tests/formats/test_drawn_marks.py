@@ -15,7 +15,7 @@ import pytest
 from crowdwise import read_export
 from crowdwise.cli import main
 from crowdwise.kinds import read_boxes, read_masks
-from crowdwise.labels import InputError
+from crowdwise.labels import InputError, InputWarning
 
 if TYPE_CHECKING:
     from crowdwise.formats import Export
@@ -184,6 +184,17 @@ def test_run_lengths_of_another_size(tmp_path: Path) -> None:
         read_masks(read_export(files, question="cat"))
 
 
+@pytest.mark.parametrize("box", [[5, 0, 2, 2], [-9, -9, 3, 3], [-50, -50, 500, 500]])
+def test_boxes_of_coco_outside_of_the_image(box: list[float], tmp_path: Path) -> None:
+    over_the_edge = {**MARK, "id": 2, "bbox": [-0.5, 0, 2, 2]}
+    export = read_export(write_two(coco_document({**MARK, "bbox": box}, over_the_edge), tmp_path))
+    assert len(export.notes) == 1
+    assert export.notes[0].startswith("1 box lies outside of the image, with more than half of the area (bob.json, ann")
+    assert read_boxes(export).n_marks == 3
+    with pytest.warns(InputWarning, match="outside of the image"):
+        export.warn_of_left_out()
+
+
 # ---- CVAT -------------------------------------------------------------------------------------------------
 
 
@@ -215,6 +226,14 @@ def write_xml(document: str, tmp_path: Path) -> list[Path]:
     (tmp_path / "ann.xml").write_text(cvat_document(BOX))
     (tmp_path / "bob.xml").write_text(document)
     return [tmp_path / "ann.xml", tmp_path / "bob.xml"]
+
+
+def test_boxes_of_cvat_outside_of_the_image(tmp_path: Path) -> None:
+    far = BOX.replace('"2"', '"9"').replace('"0"', '"5"')
+    notes = read_export(write_xml(cvat_document(far + BOX + far), tmp_path)).notes
+    assert [note.partition(" (")[0] for note in notes] == [
+        "2 boxes lie outside of the image, with more than half of the area"
+    ]
 
 
 def test_other_marks_of_cvat(tmp_path: Path) -> None:

@@ -115,6 +115,15 @@ def test_every_type_of_result(kind: str, value: Any, read_as: str, rows: list[An
     assert set(zip(export.answers["task"].to_pylist(), export.answers["worker"].to_pylist(), strict=True)) == {(7, 3)}
 
 
+@pytest.mark.parametrize(("x", "n_notes"), [(95, 0), (96, 1), (101, 1)])
+def test_rectangles_outside_of_the_image(x: float, n_notes: int, tmp_path: Path) -> None:
+    value = {"x": x, "y": 2, "width": 10, "height": 20, "rectanglelabels": ["cat"]}
+    made = {"id": 7, "data": {}, "annotations": [{"id": 1, "completed_by": 3, "result": [
+        {"from_name": "q", "to_name": "t", "type": "rectanglelabels", "value": value}]}]}  # fmt: skip
+    notes = read_export(written([made], tmp_path)).notes
+    assert sum("1 box lies outside of the image" in note for note in notes) == n_notes
+
+
 def test_a_pair_of_named_items_is_a_comparison(tmp_path: Path) -> None:
     made = {"id": 7, "data": {"left": "gpt", "right": "llama"}, "annotations": [{"id": 1, "completed_by": 3, "result": [
         {"from_name": "q", "to_name": "l,r", "type": "pairwise", "value": {"selected": "right"}}]}]}  # fmt: skip

@@ -204,6 +204,11 @@ def test_views_that_choose_and_mark(tmp_path: Path) -> None:
         assert export.question.kind == kind  # type: ignore[union-attr]
         assert export.question.n_answers == 2  # type: ignore[union-attr]
         assert export.answers.select(list(row)).to_pylist()[0] == row
+        if kind == "boxes":
+            for width, n_notes in ((4, 0), (2, 1)):
+                sized = base | fields | {"height": 9, "width": width}
+                notes = read_export(written([sized, more], tmp_path / "l.jsonl")).notes
+                assert sum("1 box lies outside of the image" in note for note in notes) == n_notes
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,15 @@ def test_a_request_holds_the_same() -> None:
 BOX = {"left": 1, "top": 2, "width": 3, "height": 4, "label": "cat"}
 
 
+@pytest.mark.parametrize(("width", "n_notes"), [(4, 0), (2, 1), (None, 0)])
+def test_boxes_outside_of_the_image(width: int | None, n_notes: int, tmp_path: Path) -> None:
+    content = {"boundingBoxes": [BOX], "inputImageProperties": {"height": 9, "width": width}}
+    made = {"answers": [{"workerId": "w", "answerContent": {"q": content}, "submissionTime": None}]}
+    (tmp_path / "3.json").write_text(json.dumps(made))
+    notes = read_export(tmp_path / "3.json").notes
+    assert sum("1 box lies outside of the image" in note for note in notes) == n_notes
+
+
 @pytest.mark.parametrize(
     ("content", "kind", "row"),
     [

@@ -90,6 +90,17 @@ def test_comparisons_in_both_orders() -> None:
     assert panel.tasks[0] == "x / y on 1"
 
 
+def test_contestants_that_are_called_as_sides_are() -> None:
+    pairs = {"task": [1, 2, 3], "judge": ["m"] * 3, "left": ["b", "a", "a"], "right": ["a", "b", "c"]}
+    with pytest.warns(InputWarning, match=r"row 0: 'a' in column 'winner' is the name of an item, and a word"):
+        names = read_panel(pairs | {"winner": ["a", "b", "a"]}).columns
+    assert names.outcome is not None
+    assert names.outcome.tolist() == [-1, -1, 1]
+    sides = read_panel(pairs | {"winner": ["a", "b", "b"]}).columns  # b is no contestant of the third row
+    assert sides.outcome is not None
+    assert sides.outcome.tolist() == [1, -1, -1]
+
+
 def test_versions() -> None:
     n = 40
     table = {
@@ -110,6 +121,8 @@ def test_versions() -> None:
     [
         (VOTES, PEOPLE | {"item": ["q", "r", "s"]}, "People labelled other tasks .* no name matches"),
         (VOTES | {"vote": [None] * 4}, None, "No vote holds a class"),
+        (VOTES | {"vote": [None] * 4}, PEOPLE, "No vote holds any of the classes 'no', 'yes'; the votes hold none"),
+        ({"judge": ["m"], "left": ["p"], "right": ["q"], "winner": ["?"]}, None, "No vote says which is better"),
         (VOTES | {"vote": ["yes"] * 4}, None, "Every vote and label is 'yes'.*--classes"),
         (VOTES | {"vote": [["yes"]] * 4}, None, "in place of plain values"),
         (VOTES, PEOPLE | {"label": [None] * 3}, "No answer of a person holds a class"),
@@ -234,6 +247,26 @@ def test_nothing_is_written_where_something_is_refused(tmp_path: Path, monkeypat
     ):
         assert main(["judges", "votes.csv", "--human", "people.csv", *more]) == 2
         assert sorted(path.name for path in tmp_path.iterdir()) == ["people.csv", "votes.csv"]
+
+
+def test_votes_that_hold_none_of_the_classes() -> None:
+    with pytest.raises(
+        InputError, match=r"No vote holds any of the classes 'a', 'b'; the votes hold 'no', 'yes'.*--classes"
+    ):
+        read_panel(VOTES, classes=["a", "b"])
+
+
+@pytest.mark.parametrize("other", ["same", "symbolic link", "hard link"])
+def test_the_votes_are_no_labels_of_people_as_well(other: str, tmp_path: Path) -> None:
+    votes, people = tmp_path / "votes.csv", tmp_path / ("votes.csv" if other == "same" else "people.csv")
+    votes.write_text("task,judge,vote\na,m,yes\na,n,no\nb,m,no\nb,n,no\n")
+    if other == "symbolic link":
+        people.symlink_to(votes)
+    elif other == "hard link":
+        people.hardlink_to(votes)
+    with pytest.raises(InputError, match=rf"{people.name}' is given more than once"):
+        read_panel(votes, people)
+    assert main(["judges", str(votes), "--human", str(people)]) == 2
 
 
 @pytest.mark.parametrize("classes", [5, True, "yes,no", ["yes"], ["yes", None], [["yes"], ["no"]]])

@@ -56,6 +56,19 @@ def test_words_of_outcomes(said: list[str]) -> None:
     assert read_comparisons(ROWS | {"label": said}).outcome.tolist() == [1, -1, 0]
 
 
+def test_items_that_are_called_as_sides_are() -> None:
+    rows = {"worker": ["ann", "ann", "bob"], "left": ["left", "right", "left"], "right": ["right", "left", "right"]}
+    with pytest.warns(InputWarning, match=r"row 1: 'left' in column 'label' is the name.*the better item's name"):
+        answers = read_comparisons(rows | {"label": ["left", "left", "right"]})
+    assert answers.outcome.tolist() == [1, -1, -1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same = {"worker": [1, 2], "left": ["left"] * 2, "right": ["right"] * 2, "label": ["left", "right"]}
+        read_comparisons(same)  # whichever is meant
+        read_comparisons(ROWS | {"label": ["a", "c", "a"]})  # c is no side
+        read_comparisons(ROWS | {"label": ["a", "right", "b"]})  # b is none of the two items of its row
+
+
 def test_winners_and_losers_have_no_sides() -> None:
     answers = read_comparisons({"worker": [1, 2, 3], "winner": ["a", "b", "a"], "loser": ["b", "c", "c"]})
     assert not answers.sided

@@ -70,6 +70,8 @@ def test_it_is_the_method_for_sequences() -> None:
         ([("a", "ann", 5, 2, "x")], "empty or end before"),
         ([("a", "ann", -1, 2, "x")], "no position"),
         ([("a", "ann", 0.5, 2, "x")], "no position"),
+        ([("a", "ann", 3, -1, "x")], "no position"),
+        ([("a", "ann", 0, 10**12, "x")], "at or beyond 2,147,483,648"),
         ([("a", "ann", 0, None, "x")], "missing or not finite"),
         ([("a", "ann", 0, float("inf"), "x")], "no finite numbers"),
         ([("a", "ann", 0, "end", "x")], "in place of numbers"),

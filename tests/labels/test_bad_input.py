@@ -62,7 +62,8 @@ BAD_TEXT = {
     "endless quote": ('task,worker,label\n"' + "a" * 5_000_000 + ",w,x\n", ["l.csv"]),
     "NUL byte": ("task,worker,label\na,\0nn,x\n", ["line 2", "NUL byte", "not a text table"]),
     "comparisons": ("worker,winner,loser\n1,a,b\n2,b,a\n", ["l.csv holds comparisons", "'worker', 'winner', 'loser'", "crowdwise.kinds.read_comparisons"]),
-    "wide, task twice": ("t,ann,bob\nq,1,0\nq,,1\n", ["no worker column", "from_dense"]),
+    "wide, task twice": ("t,ann,bob\nq,1,0\nr,1,0\nq,,1\n", ["column for each worker ('ann', 'bob')", "more than one row for a task: ", "l.csv, lines 2, 4", "Give each task one row"]),
+    "wide, worker twice": ("t,ann,ann,cy\nq,1,0,\nr,,1,0\n", ["no worker column", "more than one column is called 'ann'"]),
 }  # fmt: skip
 
 

@@ -228,8 +228,9 @@ def test_tables_as_pandas_writes_them(tmp_path: Path) -> None:
 def test_files_put_together_with_their_headers(text: str, tmp_path: Path) -> None:
     path = tmp_path / "l.csv"
     path.write_bytes(text.encode())
-    with pytest.warns(InputWarning, match=r"l\.csv, lines? 4.*: the header again, which is left out"):
+    with pytest.warns(InputWarning, match=r"l\.csv, lines? 4.*: the header again, which is left out") as caught:
         assert names_of(read_labels(path)) == ([1, 2], [1, 2], ["x", "y"])
+    assert len(caught) == 1
 
 
 def test_lines_are_counted_with_the_headers_left_out(tmp_path: Path) -> None:

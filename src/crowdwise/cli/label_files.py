@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import sys
 import warnings
@@ -12,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.cli import console_tables
 from crowdwise.cli.options import ColumnOptions, TimedColumnOptions, build_option_arguments, split_workers
-from crowdwise.labels.errors import InputError, InputWarning, OtherKindError, listing, quote
+from crowdwise.labels.errors import InputError, InputWarning, NumericLabelsError, OtherKindError, listing, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from crowdwise.formats import Export
     from crowdwise.labels import CrowdLabels
@@ -213,21 +214,39 @@ def read_task_items(file: str | None, labels: CrowdLabels, files: LabelFiles) ->
 
 
 def _read_and_warn(read: Callable[[], Any]) -> Any:
-    labels, notes = collect_warnings(InputWarning, read)
-    console_tables.print_notes(console_tables.open_console(stderr=True), notes)
-    return labels
+    """What a reader returns; what it warns of is printed, also where answers of another kind are handed on."""
+    notes: list[str] = []
+    try:
+        with _gather_warnings(InputWarning, notes):
+            return read()
+    except NumericLabelsError:
+        notes.clear()  # the file is read anew, as values
+        raise
+    finally:
+        console_tables.print_notes(console_tables.open_console(stderr=True), notes)
 
 
 def collect_warnings(category: type[Warning], call: Callable[[], Any]) -> tuple[Any, list[str]]:
     """What a call returns, and each sentence that it warns of once; warnings of other categories are passed on."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", category)
+    notes: list[str] = []
+    with _gather_warnings(category, notes):
         result = call()
+    return result, notes
+
+
+@contextlib.contextmanager
+def _gather_warnings(category: type[Warning], notes: list[str]) -> Iterator[None]:
+    """Put each sentence that is warned of into `notes`, once, and pass warnings of other categories on."""
+    caught: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", category)
+            yield
+    finally:
+        notes += dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, category))
     for other in caught:
         if not issubclass(other.category, category):
             warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
-    sentences = [str(each.message) for each in caught if issubclass(each.category, category)]
-    return result, list(dict.fromkeys(sentences))
 
 
 def split_names(given: str, option: str = "--classes") -> list[str]:

@@ -185,9 +185,11 @@ def print_csv(table: pa.Table) -> None:
     from crowdwise.labels.table_output import defuse_table
 
     _refuse_closed_output()
-    for number, batch in enumerate(defuse_table(table).combine_chunks().to_batches(max_chunksize=BATCH)):
+    rows = defuse_table(table).combine_chunks()
+    header = rows.slice(0, 0)  # by itself: a table without rows has no batch
+    for part in (header, *rows.to_batches(max_chunksize=BATCH)):
         sink = pa.BufferOutputStream()
-        pacsv.write_csv(batch, sink, pacsv.WriteOptions(include_header=number == 0))
+        pacsv.write_csv(part, sink, pacsv.WriteOptions(include_header=part is header))
         sys.stdout.buffer.write(sink.getvalue())
     sys.stdout.buffer.flush()
 

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from crowdwise.formats.answer_columns import GrowingTable, as_array, as_text, first_rows
 from crowdwise.labels.attributes import MOST_VALUES
-from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.errors import SHOWN, InputError, listing, quote
+from crowdwise.labels.source_location import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -151,6 +152,8 @@ class AnswerCollector:
         Tasks and workers of answers that are none.
     left_out
         Anything else that is in the file and was not read, and how often.
+    outside
+        Where boxes stand of which more than half lies outside of the image.
     notes
         Sentences to be said about the file as a whole.
     """
@@ -162,6 +165,7 @@ class AnswerCollector:
         self._unmarked = GrowingTable("task", "worker")
         self._once = GrowingTable("task", "record")
         self.left_out: Counter[str] = Counter()
+        self.outside: list[str] = []
         self.notes: list[str] = []
         self.tasks, self.workers, self.shown = _Attributes("task"), _Attributes("worker"), _ShownTexts()
         self.text = False  # names were read from text, so that integers are to be recognised
@@ -198,6 +202,12 @@ class AnswerCollector:
         """
         self._refuse_repeated_tasks(origin)
         self._count_unmarked()
+        if self.outside:
+            where = "; ".join(self.outside[:SHOWN]) + ("; …" if len(self.outside) > SHOWN else "")
+            self.notes.append(
+                f"{format_count(len(self.outside), 'box lies', 'boxes lie')} outside of the image, with more than half "
+                f"of the area ({where}). Nothing is cut off: are boxes and images measured in one unit?"
+            )
         for name, kind in list(self.questions):
             single = self.questions.get((name, "labels"))
             if single is not None and (kind == "multi-label" or (kind == "values" and single.are_numbers())):

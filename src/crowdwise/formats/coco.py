@@ -19,7 +19,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.formats.consensus_answers import AGENT
-from crowdwise.formats.drawn_marks import DrawnMarks
+from crowdwise.formats.drawn_marks import DrawnMarks, lies_outside
 from crowdwise.formats.export_format import Format
 from crowdwise.formats.files_of_workers import find_first_file, name_workers
 from crowdwise.formats.json_records import format_json
@@ -169,7 +169,10 @@ def _read_marks(
         found.left_out["box of a crowd"] += 1
     elif box:
         left, top, width, height = _read_box(box, where)
-        drawn.add_box(task, worker, (left, top, left + width, top + height, label))
+        corners = (left, top, left + width, top + height)
+        drawn.add_box(task, worker, (*corners, label))
+        if lies_outside(corners, drawn.seen[task, worker]):
+            found.outside.append(where)
     if region:
         if not isinstance(region, list | dict):
             raise InputError(f"{where}: 'segmentation' is {quote(region)}; it must be polygons or run lengths.")

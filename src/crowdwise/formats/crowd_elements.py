@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.formats.answer_columns import check_choices
+from crowdwise.formats.drawn_marks import lies_outside
 from crowdwise.formats.json_records import explain_unreadable
 from crowdwise.labels.errors import InputError, quote
 
@@ -36,6 +37,8 @@ def add_content(content: Any, task: Any, worker: Any, found: AnswerCollector, wh
             found.left_out[f"form element {quote(name)}"] += 1
         elif read[1] or read[0] != "labels":
             found.question(name, read[0]).add(task, worker, *read[1], **more)
+            if read[0] == "boxes" and (size := _size_of_image(said)) is not None:
+                found.outside += [where for row in read[1] if lies_outside(row, size)]
 
 
 def chosen_options(options: Mapping[str, Any]) -> list[str] | None:
@@ -67,6 +70,13 @@ def _read_marks(said: Mapping[str, Any]) -> tuple[str, list[tuple[Any, ...]]]:
     if "entities" in said:
         return "spans", [(each["startOffset"], each["endOffset"], each["label"]) for each in said["entities"]]
     return "boxes", [_corners(box) for box in said["boundingBoxes"]]
+
+
+def _size_of_image(said: Any) -> tuple[float, float] | None:
+    """Height and width of the image that boxes were drawn in, where the answer says them."""
+    about = said.get("annotatedResult", said).get("inputImageProperties")
+    height, width = (about.get("height"), about.get("width")) if isinstance(about, dict) else (None, None)
+    return (height, width) if isinstance(height, int | float) and isinstance(width, int | float) else None
 
 
 def _flatten(value: Any) -> Any:

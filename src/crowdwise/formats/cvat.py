@@ -22,7 +22,7 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from crowdwise.formats.drawn_marks import DrawnMarks
+from crowdwise.formats.drawn_marks import DrawnMarks, lies_outside
 from crowdwise.formats.export_format import Format
 from crowdwise.formats.files_of_workers import find_first_file, name_workers
 from crowdwise.formats.xml_elements import Element, read_elements
@@ -92,6 +92,8 @@ def _read_file(
             if element.name == BOXES:
                 corners = [_number(element, name, where) for name in ("xtl", "ytl", "xbr", "ybr")]
                 drawn.add_box(task, worker, (*corners, label))
+                if lies_outside(corners, size):
+                    found.outside.append(where)
             elif element.name == TAGS:
                 tags.setdefault(task, []).append(label)
             elif element.name == POINTS:

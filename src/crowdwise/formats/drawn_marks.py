@@ -10,9 +10,24 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from crowdwise.formats.answer_collector import AnswerCollector
 
-__all__ = ["DrawnMarks"]
+__all__ = ["DrawnMarks", "lies_outside"]
+
+
+def lies_outside(box: Sequence[Any], size: tuple[float, float]) -> bool:
+    """Whether more than half of a box (left, top, right, bottom) lies outside of its image, of this height and width.
+
+    Boxes that reach over the edge by a little are common.
+
+    >>> lies_outside((-1, 0, 3, 4), (4, 4)), lies_outside((5, 0, 9, 4), (4, 4)), lies_outside((-9, -9, 9, 9), (4, 4))
+    (False, True, True)
+    """
+    (left, top, right, bottom), (height, width) = box[:4], size
+    inside = max(min(right, width) - max(left, 0), 0) * max(min(bottom, height) - max(top, 0), 0)
+    return bool(2 * inside < (right - left) * (bottom - top))
 
 
 class DrawnMarks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 import zipfile
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +15,7 @@ from crowdwise.formats.table_records import TableRecords, is_binary_table
 from crowdwise.formats.zip_entries import read_entry
 from crowdwise.labels.byte_source import MOST_TIMES, SMALL, Blob, open_blob
 from crowdwise.labels.delimited import delimited_columns
-from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.errors import InputError, InputWarning, listing, quote
 from crowdwise.labels.several_files import expand_paths
 from crowdwise.labels.unseen_characters import escape_letters
 
@@ -105,14 +106,16 @@ class ExportFiles:
 
     @cached_property
     def table(self) -> Columns | None:
-        """The first file as a table, if it is CSV or TSV."""
+        """The first file as a table to recognise it by, if it is CSV or TSV; its reader warns of what is doubtful."""
         head = self.files[0].blob.head() if self.files else b""
         if not self.head or self.head[:1] in (b"{", b"[", b"<") or b"\0" in head:
             return None
-        try:
-            return delimited_columns(self.files[0].blob, head)
-        except InputError:
-            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InputWarning)
+            try:
+                return delimited_columns(self.files[0].blob, head)
+            except InputError:
+                return None
 
     @property
     def column_names(self) -> list[str]:

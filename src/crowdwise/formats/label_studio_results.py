@@ -22,6 +22,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.formats.answer_columns import check_choices
+from crowdwise.formats.drawn_marks import lies_outside
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ __all__ = ["Rows", "join_path", "place_of_span", "question_of_result", "read_res
 
 Rows = list[tuple[Any, ...]]
 KEYS = {"pairwise": "selected", "textarea": "text", "hypertextlabels": "hypertextlabels"}  # type → field of its value
+PERCENT = (100.0, 100.0)  # height and width of every image
 REGION = ("start", "x", "points", "rle", "startOffset")  # fields of a value that say where in the task it is
 
 
@@ -165,7 +167,7 @@ def read_result(
         found.left_out[f"{kind} about a region of a task"] += 1
         return None
     try:
-        return reader(value, data)
+        read = reader(value, data)
     except NotImplementedError as error:
         found.left_out[str(error)] += 1
         return None
@@ -175,6 +177,9 @@ def read_result(
             f"{where()}: the value of a result of type {quote(kind)} {missing}: {quote(value)}. It is of another "
             "version of Label Studio, or was changed after the export."
         ) from error
+    if read[0] == "boxes" and any(lies_outside(row, PERCENT) for row in read[1]):
+        found.outside.append(where())
+    return read
 
 
 def question_of_result(result: Mapping[str, Any], where: Callable[[], str]) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from crowdwise.formats.answer_collector import AnswerCollector
 
-__all__ = ["add_answer", "add_rows", "are_long", "choose_column"]
+__all__ = ["add_answer", "add_rows", "are_long", "choose_column", "list_answer_columns"]
 
 
 COLUMN_OF = {"grade": "rating"}  # what else a kind's own column may be called
@@ -34,6 +34,15 @@ def _kind_of(names: list[str]) -> str | None:
         if kind != "labels" and {"task", "worker", *columns} - {"label"} <= there and there & {*columns} - {"label"}
     ]
     return max(fitting, key=lambda kind: len(KIND_COLUMNS[kind]), default=None)
+
+
+def list_answer_columns(names: list[str], origin: str) -> list[str]:
+    """The columns of a table with a row for each answer that are read."""
+    kind = _kind_of(names)
+    if kind is None:
+        return [choose_column(role, names, origin) for role in ROLES]
+    read = {"task", "worker", *KIND_COLUMNS[kind]}
+    return [name for name in names if COLUMN_OF.get(name, name) in read]
 
 
 def choose_column(role: str, names: list[str], origin: str) -> str:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.formats.answer_columns import check_choices, is_name
 from crowdwise.formats.consensus_answers import AGENT, least_confidence
+from crowdwise.formats.drawn_marks import lies_outside
 from crowdwise.formats.export_format import Format
 from crowdwise.formats.json_records import format_json
 from crowdwise.formats.prodigy_tables import ANSWERS, BINARY, HASHES, WORKERS, find_answers
@@ -137,7 +138,7 @@ def _read_chosen(record: Mapping[str, Any], task: Any, worker: Any, found: Answe
                 found.left_out["accepted without an option"] += 1
         if "spans" in record:
             read_any = True
-            _read_spans(record["spans"] or [], task, worker, found, time)
+            _read_spans(record, task, worker, found, where)
         if isinstance(record.get("user_input"), str):
             read_any = True
             found.question("user_input", "texts").add(task, worker, (record["user_input"],), time=time)
@@ -147,7 +148,8 @@ def _read_chosen(record: Mapping[str, Any], task: Any, worker: Any, found: Answe
         found.left_out[f"answer of the view {quote(record.get('_view_id'))}"] += 1
 
 
-def _read_spans(spans: list[Any], task: Any, worker: Any, found: AnswerCollector, time: Any) -> None:
+def _read_spans(record: Mapping[str, Any], task: Any, worker: Any, found: AnswerCollector, where: str) -> None:
+    spans, time = record["spans"] or [], record.get("_timestamp")
     rows: list[tuple[Any, ...]]
     if any("points" in span and "width" not in span for span in spans):
         rows = [(json.dumps({"points": span["points"]}), span["label"]) for span in spans]
@@ -155,6 +157,9 @@ def _read_spans(spans: list[Any], task: Any, worker: Any, found: AnswerCollector
     elif any("width" in span for span in spans):
         rows = [(*_corners(span), span["label"]) for span in spans]
         found.question("spans", "boxes").add(task, worker, *rows, time=time)
+        height, width = record.get("height"), record.get("width")
+        if isinstance(height, int | float) and isinstance(width, int | float):
+            found.outside += [where for row in rows if lies_outside(row, (height, width))]
     elif spans:
         rows = [(span["start"], span["end"], span["label"]) for span in spans]
         found.question("spans", "spans").add(task, worker, *rows, time=time)

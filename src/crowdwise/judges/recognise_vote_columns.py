@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.kinds.answer_table import AnswerTable, open_columns
-from crowdwise.kinds.comparisons.outcome_words import MEANING
+from crowdwise.kinds.comparisons.outcome_words import MEANING, UNKNOWN, warn_of_two_readings
 from crowdwise.labels.columns import Columns, candidates
 from crowdwise.labels.errors import InputError, listing, quote
 
@@ -240,10 +240,7 @@ def _read_pairs(table: AnswerTable, judge: IntArray, judges: pa.Array, more: dic
         raise InputError(
             f"A comparison needs two different contestants ({table.place.name_rows(bad.tolist())}). Mend those rows."
         )
-    said = _as_text(table.columns["outcome"]).to_pylist()
-    outcome = np.array(
-        [_read_outcome(word, a, b) for word, a, b in zip(said, one.to_pylist(), other.to_pylist(), strict=True)]
-    )
+    outcome = _read_outcomes(table, one, other)
     first, second = np.minimum(left, right), np.maximum(left, right)
     codes = np.where(outcome == 0, 1, np.where((outcome == 1) == (left == first), 0, 2))
     vote = pa.array(CLASSES_OF_PAIRS).take(pa.array(codes))
@@ -262,10 +259,21 @@ def _read_pairs(table: AnswerTable, judge: IntArray, judges: pa.Array, more: dic
     )  # fmt: skip
 
 
-def _read_outcome(word: str | None, left: str, right: str) -> int:
-    """1 for left, -1 for right, 0 for a tie, 9 where it cannot be told."""
-    if word is None or word.casefold() in UNPARSEABLE:
-        return 9
-    if word in (left, right):
-        return 1 if word == left else -1
-    return MEANING.get(re.sub(r"[\s._:()\-]+", "", word).casefold(), 9)
+def _read_outcomes(table: AnswerTable, one: pa.Array, other: pa.Array) -> IntArray:
+    """1 for left, -1 for right, 0 for a tie, 9 where it cannot be told.
+
+    A word that is the name of one contestant and of the other's side is the name, unless other rows show that the table
+    says sides and no names.
+    """
+    said = _as_text(table.columns["outcome"])
+    words = ["" if word is None or word.casefold() in UNPARSEABLE else word for word in said.to_pylist()]
+    meaning = np.array([MEANING.get(re.sub(r"[\s._:()\-]+", "", word).casefold(), UNKNOWN) for word in words])
+    pairs = zip(words, one.to_pylist(), other.to_pylist(), strict=True)
+    named = np.array([1 if word == left else -1 if word == right else 0 for word, left, right in pairs])
+    says_sides = bool(((np.abs(meaning) == 1) & (named == 0)).any())
+    says_names = bool(((meaning == UNKNOWN) & (named != 0)).any())
+    if says_sides and not says_names:
+        return meaning
+    if says_sides == says_names:
+        warn_of_two_readings(np.flatnonzero(named * meaning == -1), said, table)
+    return np.where(named, named, meaning)

@@ -15,6 +15,7 @@ tables with so many judges that they are a crowd.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from crowdwise.judges.recognise_vote_columns import CLASSES_OF_PAIRS, VoteColumn
 from crowdwise.judges.score_grades import round_scores
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.several_files import expand_paths
 from crowdwise.labels.similar_names import warn_of_similar_names
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 
@@ -152,6 +154,8 @@ def read_panel(votes: Any, humans: Any = None, *, classes: Sequence[str] | None 
     classes
         All classes; other answers are then unparseable.
     """
+    if isinstance(votes, str | Path) and isinstance(humans, str | Path):
+        expand_paths([votes, humans])  # the votes taken for people's labels as well would be right wherever they agree
     read = _sort_tasks(read_vote_columns(votes, "votes"))
     people = None if humans is None else read_vote_columns(humans, "humans")
     if people is not None and people.compared != read.compared:
@@ -164,6 +168,8 @@ def read_panel(votes: Any, humans: Any = None, *, classes: Sequence[str] | None 
     names = _find_classes(read, people, classes)
     warn_of_similar_names({"Judges": read.judges, "Classes": as_vocabulary(names, "class")})
     judged = _reduce_repeats(read, names)
+    if not judged.labels.n_labels:
+        raise InputError(_explain_no_vote(read, names))
     notes = (*rounded, *_count_unparseable(read, judged.unparseable, judged.n_answers))
     labels = judged.labels
     weight, system = np.ones(labels.n_tasks), np.full(labels.n_tasks, -1)
@@ -258,6 +264,16 @@ def _find_classes(read: VoteColumns, people: VoteColumns | None, given: Sequence
             f"most {MOST_CLASSES}."
         )
     return sorted(found) if values is None else [found[at] for at in np.argsort(values)]
+
+
+def _explain_no_vote(read: VoteColumns, names: list[str]) -> str:
+    if read.compared:
+        return "No vote says which is better. Give left, right or tie, or the name of one of the two."
+    voted = listing(sorted(_list_answers(read, None))) or "none"
+    return (
+        f"No vote holds any of the classes {listing(names)}; the votes hold {voted}. Name all classes as the judges' "
+        "votes do (classes=, or --classes A,B)."
+    )
 
 
 def _list_answers(read: VoteColumns, people: VoteColumns | None) -> list[str]:

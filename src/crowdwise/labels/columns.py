@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ROLES",
+    "TRUTHS",
     "Columns",
     "Named",
     "candidates",
@@ -29,6 +30,7 @@ __all__ = [
     "choose_truth_columns",
     "refuse_names_not_text",
     "rename_columns",
+    "simplify_name",
 ]
 
 ROLES = ("task", "worker", "label")
@@ -162,13 +164,16 @@ def choose_columns(
 
 COMPARED = ("winner", "loser")  # columns of a table of comparisons
 TRUTH_READER = "labels.truth.read_truth"
-TRUTHS = ("truth", "gold", "truelabel", "goldlabel", "groundtruth", "y")
+TRUTHS = (
+    "truth", "gold", "truelabel", "goldlabel", "groundtruth", "goldstandard", "trueclass", "goldclass", "trueanswer",
+    "goldanswer", "correctlabel", "correctanswer", "ytrue", "gt", "y",
+)  # fmt: skip
 
 
 def choose_truth_columns(names: list[str], origin: str, task: str | None, label: str | None) -> tuple[str, str]:
     """Find the two columns of a table of truths, whose label may also be called truth, gold and the like."""
     if label is None and not candidates("label", names):
-        hits = [name for name in names if _key(name) in TRUTHS]
+        hits = [name for name in names if simplify_name(name) in TRUTHS]
         if len(hits) > 1:
             raise _doubtful_column_error("label", hits, origin, TRUTH_READER)
         label = hits[0] if hits else None
@@ -231,13 +236,14 @@ def candidates(role: str, names: list[str], taken: set[str] | None = None) -> li
     """Columns that may hold a role, from the best tier that has any."""
     free = [name for name in dict.fromkeys(names) if name not in (taken or set())]
     for tier in SYNONYMS[role]:
-        hits = [name for name in free if _key(name) in tier]
+        hits = [name for name in free if simplify_name(name) in tier]
         if hits:
             return [role] if role in hits else hits
     return []
 
 
-def _key(name: str) -> str:
+def simplify_name(name: str) -> str:
+    """The name of a column as such names are compared: without case, blanks, dots, dashes and underscores."""
     return re.sub(r"[\s._:\-]+", "", str(name)).casefold()
 
 
@@ -276,7 +282,7 @@ def _absent_message(absent: list[str], names: list[str], origin: str, roles: lis
     what = " and no ".join(f"{role} column" for role in absent)
     if not names:
         return f"{origin} has no columns. Labels need three: task, worker and label."
-    if set(COMPARED) <= {_key(name) for name in names}:
+    if set(COMPARED) <= {simplify_name(name) for name in names}:
         return (
             f"{origin} holds comparisons ({listing(names)}), not labels of tasks. With a column worker they are read "
             "as comparisons."
@@ -291,11 +297,21 @@ def _absent_message(absent: list[str], names: list[str], origin: str, roles: lis
             f"{origin} has no {what}; its first line, {listing(names)}, looks like data. "
             f"Put a header line above it: {','.join(roles)}."
         )
-    wide = (
-        " If each column is a worker and each row a task, use CrowdLabels.from_dense in Python; a file is read so "
-        "only where some cells are empty (no answer), or columns are called as workers are (annotator_1)."
-    )
     return (
         f"{origin} has no {what}; its columns are {listing(names)}. Name what is missing with {options}."
-        f"{wide if 'worker' in roles else ''}"
+        f"{_explain_wide(names) if 'worker' in roles else ''}"
+    )
+
+
+def _explain_wide(names: list[str]) -> str:
+    """Say when a table with a column for each worker is read so."""
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        return (
+            f" If each column is a worker and each row a task: more than one column is called {listing(repeated)}. "
+            "Give each a name of its own."
+        )
+    return (
+        " If each column is a worker and each row a task, use CrowdLabels.from_dense in Python; a file is read so "
+        "only where some cells are empty (no answer), or columns are called as workers are (annotator_1)."
     )

@@ -24,6 +24,7 @@ from crowdwise.labels.nested import by_task, columns_of_rows
 from crowdwise.labels.several_files import open_paths
 from crowdwise.labels.similar_names import warn_of_twins
 from crowdwise.labels.source_location import Place
+from crowdwise.labels.summary_columns import drop_summaries
 from crowdwise.labels.wide_tables import as_wide, labels_from_matrix, labels_from_nested, labels_from_wide
 
 if TYPE_CHECKING:
@@ -90,7 +91,8 @@ def read_labels(
         and a column for each worker, if that is plain to see: no column has a name like worker or label, task
         names (the first column of a text file, a column named task, a pandas index) do not repeat, the
         columns share their values and some cells are empty (or -1, among whole numbers) or the columns are called
-        as workers are (annotator_1, gpt-4o); 2-D arrays; and
+        as workers are (annotator_1, gpt-4o); of these columns, known answers and summaries (truth, majority, n_votes)
+        are left out with a warning; 2-D arrays; and
         {task: {worker: label}} as a dict or a JSON file. A list of paths, or a pattern such as "days/*.csv", is
         read as one table: all files must have the same columns. Also the export of a labelling tool as it is
         (`crowdwise.formats.formats()` lists them), or what `read_export` gave.
@@ -217,7 +219,7 @@ def labels_from_opened(source: Any, found: Opened, options: Options) -> CrowdLab
         return labels_from_matrix(found, classes=classes, as_classes=as_classes)
     if isinstance(found, Mapping):
         text = not isinstance(source, Mapping)
-        nested = by_task(found, options.outer)
+        nested = drop_summaries(by_task(found, options.outer))
         return labels_from_nested(nested, classes=classes, text=text, as_classes=as_classes)
     wide = as_wide(found) if options.named == (None, None, None) else None
     if wide is not None:

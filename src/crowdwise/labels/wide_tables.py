@@ -16,6 +16,7 @@ from crowdwise.labels.encode import Encoded, encode, labels_from_encoded
 from crowdwise.labels.errors import InputError, InputWarning, listing, quote
 from crowdwise.labels.nested import infer_level_role
 from crowdwise.labels.source_location import Place
+from crowdwise.labels.summary_columns import find_summaries, warn_of_summaries
 from crowdwise.labels.vocabulary import as_vocabulary, parse_integers, plain_arrow_names
 
 if TYPE_CHECKING:
@@ -121,18 +122,25 @@ def as_wide(source: Columns) -> Wide | None:
     if candidates("worker", names) or candidates("label", names) or len(set(names)) < len(names):
         return None
     task = _task_column(source)
-    if len(names) - (task is not None) < 2:
+    summaries = find_summaries(name for name in names if name != task)
+    columns = [name for name in names if name not in summaries]
+    if len(columns) - (task is not None) < 2:
         return None
-    read = source.read_whole_columns(names)
-    if _is_plausible(Wide(source, task, read)):
-        return Wide(source, task, read)
-    speaking = [name for name in names if name != task and infer_level_role([name]) == "worker"]
+    read = source.read_whole_columns(columns)
+    wide = Wide(source, task, read)
+    if _is_plausible(wide):
+        _refuse_repeated_tasks(wide)
+        warn_of_summaries(summaries, source.place.origin)
+        return wide
+    speaking = [name for name in columns if name != task and infer_level_role([name]) == "worker"]
     if task is None or len(speaking) < 2:
         return None
     wide = Wide(source, task, {name: read[name] for name in (task, *speaking)})
     if not _is_plausible(wide, named_after_workers=True):
         return None
-    others = [name for name in names if name not in wide.columns]
+    _refuse_repeated_tasks(wide)
+    warn_of_summaries(summaries, source.place.origin)
+    others = [name for name in columns if name not in wide.columns]
     if others:
         warnings.warn(
             f"{source.place.origin}: the columns {listing(speaking)} taken for workers, {listing(others)} left out.",
@@ -142,14 +150,27 @@ def as_wide(source: Columns) -> Wide | None:
     return wide
 
 
+def _refuse_repeated_tasks(wide: Wide) -> None:
+    """Refuse two rows of one task: of two answers in a column, nobody knows which counts."""
+    if wide.task is None:
+        return
+    tasks = wide.columns[wide.task]
+    counts = pc.value_counts(tasks.drop_null())
+    repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    if len(repeated):
+        rows = np.flatnonzero(pc.is_in(tasks, value_set=repeated).to_numpy())
+        raise InputError(
+            f"{wide.source.place.origin} has a column for each worker ({listing(wide.worker_columns)}) and more than "
+            f"one row for a task: {wide.source.place.name_rows(rows.tolist())}. Give each task one row."
+        )
+
+
 def _is_plausible(wide: Wide, *, named_after_workers: bool = False) -> bool:
     """Whether columns share values as those of workers do (annotator_1 and annotator_2 need to less)."""
     columns = [wide.columns[name] for name in wide.worker_columns]
     if any(pa.types.is_nested(column.type) for column in wide.columns.values()):
         return False
     if len({_type_family(column.type) for column in columns if not pa.types.is_null(column.type)}) != 1:
-        return False
-    if wide.task is not None and len(pc.unique(wide.columns[wide.task])) < len(columns[0]):
         return False
     present = [column.filter(mask) for column, mask in zip(columns, _mark_present_cells(columns), strict=True)]
     values = [pc.unique(some).cast(pa.string()) for some in present]

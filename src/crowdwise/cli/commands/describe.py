@@ -50,7 +50,7 @@ def describe(
         if json:
             output_files.print_json(facts)
         return
-    kind = find_kind_of_files(files)
+    kind, _ = collect_warnings(InputWarning, lambda: find_kind_of_files(files))  # warned of again as they are read
     if kind is not None:
         _describe_other_kind(kind, files, facts | {"warnings": notes}, json=json)
         return

@@ -72,10 +72,13 @@ def judges(
     """Say how far language models can be trusted as judges."""
     from crowdwise.formats import read_export
     from crowdwise.judges.panel_evaluation import evaluate_panel
+    from crowdwise.labels.several_files import expand_paths
 
     inputs = (votes, human, costs, items)
     if inputs.count("-") > 1:
         raise InputError("Only one of VOTES and the files of options can be standard input (-).")
+    if human is not None:
+        expand_paths([votes, human])  # refuses the same file twice, also where a question of it is asked for
     _check_outputs(out, next_to, charts, fail_under, human, inputs)
     named = None if classes is None else split_names(classes)
 

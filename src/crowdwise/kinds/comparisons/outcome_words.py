@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.errors import InputError, InputWarning, listing, quote
 
 if TYPE_CHECKING:
     from crowdwise.kinds.answer_table import AnswerTable
     from crowdwise.labels.types import IntArray
 
-__all__ = ["OUTCOMES", "read_outcomes"]
+__all__ = ["MEANING", "OUTCOMES", "UNKNOWN", "read_outcomes", "warn_of_two_readings"]
 
 OUTCOMES = ("left", "tie", "right")
 # Compared without case, blanks, dots, dashes, underscores and brackets.
@@ -24,6 +25,7 @@ WORDS = {
     -1: ("right", "r", "b", "modelb", "itemb", "optionb", "responseb", "second"),
     0: ("tie", "tied", "draw", "equal", "same", "both", "neither", "bothgood", "bothbad", "tiebothbad", "nopreference"),
 }
+UNKNOWN = 9
 MEANING = {word: outcome for outcome, words in WORDS.items() for word in words}
 
 
@@ -31,7 +33,7 @@ def read_outcomes(table: AnswerTable, left: str, right: str) -> IntArray:
     """Outcome of each answer (n,): 1 for left, -1 for right, 0 for a tie.
 
     Where every outcome that is no tie is the name of one of the answer's two items, it means that item; "a" and "b" may
-    be both.
+    be both, which is warned of where it makes a difference.
     """
     said = table.encode("outcome")
     words = [re.sub(r"[\s._:()\-]+", "", str(name)).casefold() for name in said.names.to_pylist()]
@@ -39,11 +41,13 @@ def read_outcomes(table: AnswerTable, left: str, right: str) -> IntArray:
     texts = (pc.utf8_trim_whitespace(table.columns[role].cast(pa.string())) for role in ("outcome", left, right))
     outcome, first, second = (each.combine_chunks() for each in texts)
     is_left, is_right = (np.asarray(pc.equal(outcome, item).to_numpy(zero_copy_only=False)) for item in (first, second))
+    meaning = np.array([MEANING.get(word, UNKNOWN) for word in words], np.int8)[said.codes]
     if (ties | is_left | is_right).all():
         named: IntArray = np.where(is_left, 1, np.where(is_right, -1, 0)).astype(np.int8)
+        if (meaning != UNKNOWN).all():
+            warn_of_two_readings(np.flatnonzero(named * meaning == -1), outcome, table)
         return named
-    meaning = np.array([MEANING.get(word, 9) for word in words], np.int8)[said.codes]
-    strange = np.flatnonzero(meaning == 9)
+    strange = np.flatnonzero(meaning == UNKNOWN)
     if strange.size:
         names = [said.names[int(code)].as_py() for code in np.unique(said.codes[strange])]
         raise InputError(
@@ -52,3 +56,16 @@ def read_outcomes(table: AnswerTable, left: str, right: str) -> IntArray:
             "Say left, right or tie, or the name of the better of the two items."
         )
     return meaning
+
+
+def warn_of_two_readings(rows: IntArray, outcome: pa.Array, table: AnswerTable) -> None:
+    """Say so where an outcome names one item, and is the word for the side of the other."""
+    if rows.size:
+        shown = listing(pc.unique(outcome.take(pa.array(rows))).to_pylist())
+        warnings.warn(
+            f"{table.place.name_rows(rows.tolist())}: {shown} in column {quote(table.names['outcome'])} is the name of "
+            "an item, and a word for the side of the other one. It is read as the better item's name. If sides are "
+            "meant, rename the items.",
+            InputWarning,
+            stacklevel=4,
+        )

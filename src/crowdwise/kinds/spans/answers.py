@@ -53,11 +53,16 @@ class Spans(Marks, kind="spans", noun="span", coordinates=ENDS):
     def _check_places(cls, place: FloatArray, marked: BoolArray, show: Callable[[IntArray], str]) -> None:
         super()._check_places(place, marked, show)
         whole = np.where(np.isnan(place), 0, np.floor(place)) == np.where(np.isnan(place), 0, place)
-        inside = (np.abs(np.where(np.isnan(place), 0, place)) < LARGEST_POSITION).all(axis=1)
-        wrong = np.flatnonzero(marked & ~(whole.all(axis=1) & inside & (place[:, 0] >= 0)))
+        wrong = np.flatnonzero(marked & ~(whole.all(axis=1) & (place >= 0).all(axis=1)))
         if wrong.size:
             raise InputError(
                 f"Some spans have a start or an end that is no position ({show(wrong)}). Give whole numbers from 0 on."
+            )
+        wrong = np.flatnonzero(marked & (place >= LARGEST_POSITION).any(axis=1))
+        if wrong.size:
+            raise InputError(
+                f"Some spans have a start or an end at or beyond {LARGEST_POSITION:,}, which no position may be "
+                f"({show(wrong)}). Count positions from the beginning of each text."
             )
         wrong = np.flatnonzero(marked & ~(place[:, 1] > place[:, 0]))
         if wrong.size:
