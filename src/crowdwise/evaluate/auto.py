@@ -93,8 +93,8 @@ class Auto(Aggregator):
     -----
     `league()` is the table by which it decided. With more than 100,000 labels, members compete on a sample of tasks,
     and those that stay are fitted to all. Where classes are so many that a label has a hundred cells of the workers'
-    matrices to fill, one accuracy a worker is all that is learnt. New tasks are judged by Bayes' rule with the members' class prior and
-    `confusion_`, tempered alike; with gold, calibrated alike.
+    matrices to fill, one accuracy a worker is all that is learnt. New tasks are judged by Bayes' rule with the
+    members' class prior and `confusion_`, tempered alike; with gold, calibrated alike.
 
     Examples
     --------

@@ -46,7 +46,7 @@ EQUAL = 100.0  # hidden labels that count for equal weights of those that stay
 TOLD_APART = 2.0  # standard errors behind the best from which a member is out
 ROWS, COIN = 15.0, 500.0  # strengths of the prior of a worker's rows: a matrix each; as good as one accuracy each
 VOTES = 20.0  # answers for each class that EBCC's prior of a worker counts as
-SPARSE = 100.0  # cells of all matrices for each label, above which matrices cost much and say nothing; real crowds have 2
+SPARSE = 100.0  # cells of all matrices for each label, above which these cost much and say nothing; real crowds have 2
 
 
 @dataclass(frozen=True)
