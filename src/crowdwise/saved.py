@@ -84,7 +84,8 @@ def _restore(folder: str | Path, header: dict[str, Any], network: Any) -> Any:
         )
     if header.get("room") != "learn":
         if network is not None:
-            raise InputError("network= is for models that learn a classifier; this one is of labels alone.")
+            what = "answers" if header.get("room") == "kinds" else "labels"
+            raise InputError(f"network= is for models that learn a classifier; this one is of {what} alone.")
         if header.get("room") == "kinds":
             return _restore_kind(folder, header)
         if header.get("room") == "online":

@@ -246,8 +246,11 @@ def test_features_of_other_tasks(cw: Callable[..., Any], place: Path) -> None:
 
 def test_models_that_cannot_predict(cw: Callable[..., Any], place: Path) -> None:
     assert cw("aggregate", place / "labels.csv", "--method", "dawid-skene", "--out", place / "votes").code == 0
+    (place / "values.csv").write_text("task,worker,value\n1,a,0.5\n1,b,0.7\n2,a,0.2\n")
+    assert cw("aggregate", place / "values.csv", "--method", "mean", "--out", place / "means").code == 0
     for model, message in (
         ("votes/model", "is of labels alone (dawid-skene)"),
+        ("means/model", "is of answers (values) alone (mean). Give one that `crowdwise train` wrote, or use predict("),
         ("gone", "holds no saved model"),
         ("votes", "Did you mean the folder model in it?"),
     ):

@@ -11,6 +11,7 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.fitting.prior_knowledge import align_knowledge
+from crowdwise.kinds.ordinal import NominalDawidSkene
 from crowdwise.labels import InputError
 
 if TYPE_CHECKING:
@@ -143,3 +144,12 @@ def test_matrices_in_a_frame_go_by_their_names() -> None:
         counts_of(labels, {"ann": frame.rename(index={"cat": "elk"})})
     with pytest.raises(InputError, match="known_workers is empty"):
         counts_of(labels, {})
+
+
+def test_known_workers_of_a_model_without_labels_are_refused() -> None:
+    grades = {"task": [1, 1, 2, 2], "worker": ["ann", "bob"] * 2, "grade": [1, 2, 3, 3]}
+    model = NominalDawidSkene().fit(grades)
+    with pytest.raises(cw.InputError, match="known_workers is a NominalDawidSkene, a model of answers that are no"):
+        cw.DawidSkene().fit(labels_with(["cat", "dog"], ["ann", "bob"]), known_workers=model)
+    with pytest.raises(cw.InputError, match="known_workers must be a fitted model"):
+        cw.DawidSkene().fit(labels_with(["cat", "dog"], ["ann", "bob"]), known_workers=cw.DawidSkene)

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import crowdwise as cw
+from crowdwise.kinds import read_values
+from crowdwise.kinds.values import GaussianValues
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,3 +119,23 @@ def test_bad_parameters_are_named(make: Any, named: str, crowd: CrowdLabels) -> 
 
 def test_numbers_of_numpy_are_numbers(crowd: CrowdLabels) -> None:
     assert cw.OneCoin(max_iter=np.int64(50), smoothing=np.float64(0.5)).fit(crowd).converged_
+
+
+def test_parameters_changed_after_the_fit_are_checked_before_anything_is_written(
+    crowd: CrowdLabels, tmp_path: Path
+) -> None:
+    values = read_values({"task": [1, 1, 2, 2], "worker": ["a", "b"] * 2, "value": [1.0, 2.0, 3.0, 3.5]})
+    truth = crowd.vote_counts().argmax(axis=1)
+    features = np.eye(3)[truth]
+    folder = tmp_path / "model"
+    cw.DawidSkene().fit(crowd).save(folder)
+    kept = (folder / "model.json").read_bytes()
+    for model, parameter in (
+        (cw.DawidSkene().fit(crowd), "smoothing"),
+        (GaussianValues().fit(values), "strength"),
+        (cw.TwoStage(network="linear", epochs=1).fit(features, crowd), "learning_rate"),
+    ):
+        model.set_params(**{parameter: float("nan")})
+        with pytest.raises(cw.InputError, match=f"{parameter} is nan; it must be a number"):
+            model.save(folder)
+        assert (folder / "model.json").read_bytes() == kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -15,6 +16,9 @@ from crowdwise.fitting.prior_knowledge import PriorKnowledge
 from crowdwise.fitting.skill_intervals import shrink_rows_to_crowd
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("compiled")
 FEWER = {"cifar10h": 60}  # tasks: 51 labels of each take longer than three other sets
@@ -280,3 +284,17 @@ def test_on_average_right_and_honest_on_real_data() -> None:
     assert accuracy > 0.85
     assert error < 0.07
     assert held >= 0.85
+
+
+def test_a_crowd_that_cannot_be_wrong_is_saved_and_loaded(tmp_path: Path) -> None:
+    """Rounding made the count of wrong answers a little less than 0."""
+    labels = simulate("dawid-skene", n_tasks=40, n_workers=6, n_classes=3, random_state=0).labels
+    model = cw.Auto().fit(labels, class_prior=[1.0, 0.0, 0.0])
+    assert (model.extra_["wrong"] >= 0).all()
+    model.save(tmp_path / "model")
+    assert cw.load(tmp_path / "model").expected_wrong() == model.expected_wrong()
+
+
+def test_wrong_answers_are_not_counted_below_none() -> None:
+    over = np.array([[1 + 4e-16, 0.0]])
+    assert (likelihood_tempering.wrong_count_moments(over, over) >= 0).all()

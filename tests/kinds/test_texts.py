@@ -276,8 +276,10 @@ def test_a_distance_of_ones_own(tmp_path: Path) -> None:
     assert (
         again.set_params(distance=apart).predict(answers)["text"].to_pylist() == model.consensus()["text"].to_pylist()
     )
-    with pytest.raises(InputError, match="must be a finite number"):
+    with pytest.raises(InputError, match="must be a number from 0"):
         Medoid(distance=lambda one, other: float("nan")).fit(answers)
+    with pytest.raises(InputError, match=r"is 1e\+308; it must be a number from 0 to 1e\+50"):
+        Medoid(distance=lambda one, other: 1e308 * (one != other)).fit(answers)
     with pytest.raises(InputError, match="'gleu', 'words', 'characters' or a function"):
         Medoid(distance="bleu").fit(answers)
     crowd = simulate_texts(n_tasks=20)

@@ -17,13 +17,17 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
+from crowdwise.aggregate import DawidSkene
 from crowdwise.engines.partition_files import list_pieces
+from crowdwise.kinds import read_values
 from crowdwise.labels import CrowdLabels, InputWarning, byte_source, read_labels
 from crowdwise.labels.attributes import read_attributes
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.task_graph import read_graph
 from crowdwise.labels.times import read_timed_labels
 from crowdwise.labels.truth import add_classes_of_truth, truth_codes
+from crowdwise.learn.features import make_features
+from crowdwise.metrics import log_loss
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -431,3 +435,29 @@ def test_truths_in_another_case() -> None:
         truth_codes({"a": "True", "b": "False"}, labels)
     with pytest.raises(InputError, match=r"classes that the labels do not have \('false', 'true'\): 'maybe'"):
         truth_codes({"a": "maybe"}, labels)
+
+
+@pytest.mark.parametrize("number", [1j, np.complex64(2), np.complex128(-1)])
+def test_complex_numbers_are_no_names(number: Any) -> None:
+    table = {"task": [1, 1, 2], "worker": ["a", "b", "a"], "label": ["x", "y", "x"]}
+    for role, values in table.items():
+        for given in ([*values[:2], number], np.array([number] * 3), pd.Series([number] * 3)):
+            with pytest.raises(InputError, match=f"column '{role}', row .* is a complex number"):
+                read_labels({**table, role: given})
+    for matrix in (np.array([[-1, 1], [0, number]]), [[1, number], [0, 1]]):
+        with pytest.raises(InputError, match="matrix holds complex numbers"):
+            CrowdLabels.from_dense(matrix)
+    with pytest.raises(InputError, match="is a complex number"):
+        CrowdLabels.from_dense([[1, None], [0, number]])
+    for names in ([number, 1], [number, "x"]):
+        with pytest.raises(InputError, match=r"class name .* is a complex number"):
+            read_labels(table, classes=names)
+    with pytest.raises(InputError, match=r"column 'value', row 0: .* is a complex number"):
+        read_values({"task": [1], "worker": ["a"], "value": [number]})
+    labels = read_labels(table)
+    with pytest.raises(InputError, match="class_prior holds complex numbers"):
+        DawidSkene().fit(labels, class_prior=np.full(2, number))
+    with pytest.raises(InputError, match="posterior holds complex numbers"):
+        log_loss([0], np.full((1, 2), number))
+    with pytest.raises(InputError, match="numbers, not complex"):
+        make_features(np.ma.masked_equal(np.full((3, 2), number), 0))

@@ -410,13 +410,14 @@ def test_checkpoints_with_facts_that_no_epoch_left(facts: dict[str, Any], run: P
         lambda found: found | {"optimiser/77/exp_avg": torch.zeros(1)},
         lambda found: {name: value.long() if "weight" in name else value for name, value in found.items()},
         lambda found: {name: value * torch.inf if "weight" in name else value for name, value in found.items()},
+        lambda found: {name: value * 0 + 3e38 if "weight" in name else value for name, value in found.items()},
         lambda found: found | {"optimiser/0/exp_avg": found["optimiser/0/exp_avg"] * torch.nan},
         lambda found: found | {"optimiser/0/exp_avg_sq": -1 - found["optimiser/0/exp_avg_sq"]},
         lambda found: found | {"optimiser/0/step": torch.ones(2)},
     ],
     ids=[
         *("no best", "NaN", "half of Adam", "Adam's shape", "Adam's number", "whole numbers", "infinite"),
-        *("Adam's NaN", "Adam's square", "Adam's step"),
+        *("huge", "Adam's NaN", "Adam's square", "Adam's step"),
     ],
 )
 def test_checkpoints_with_tensors_that_no_epoch_left(change: Callable[..., Any], run: Path) -> None:
@@ -426,6 +427,22 @@ def test_checkpoints_with_tensors_that_no_epoch_left(change: Callable[..., Any],
     save_file(change(load_file(path)), path, facts)
     with pytest.raises(InputError, match="cannot be used"):
         fitted(checkpoint=run, epochs=3)
+
+
+@pytest.mark.parametrize("learner", [cw.TraceRegularized, cw.TwoStage, cw.CoinNet, cw.MaxMig])
+@pytest.mark.parametrize("rate", ["learning_rate", "worker_learning_rate"])
+@pytest.mark.filterwarnings("ignore::crowdwise.learn.training_loop.Diverged")
+def test_weights_too_large_to_reckon_with_are_said(learner: Any, rate: str, tmp_path: Path) -> None:
+    """Their probabilities are no numbers, from which eigenvalues and matchings were looked for."""
+    for epochs in (1, 2):
+        model = learner(**QUICK | {"epochs": epochs, "batch_size": 64, "learning_rate": 1e-3, rate: 1e37})
+        try:
+            model.fit(DATA.X, DATA.labels)
+        except InputError as error:
+            assert "smaller learning_rate" in str(error)  # noqa: PT017
+        else:  # its workers have no parameters, or what they are is finite after all
+            model.save(tmp_path / "model")
+            cw.load(tmp_path / "model")
 
 
 # ---- saving -------------------------------------------------------------------------------------------------------

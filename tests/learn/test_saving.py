@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import crowdwise as cw
+from crowdwise.kinds.values import Mean
 from crowdwise.learn.tai_dtm import InstanceTransition
 from crowdwise.learn.trace import TraceObjective, TraceRegularized
 from crowdwise.registry import learners
@@ -144,6 +145,9 @@ def test_network_where_none_is_wanted(saved: Path, tmp_path: Path) -> None:
     cw.MajorityVote().fit(crowd()[1]).save(tmp_path / "votes")
     with pytest.raises(cw.InputError, match="of labels alone"):
         cw.load(tmp_path / "votes", network=Mine())
+    Mean().fit({"task": [1, 1], "worker": ["a", "b"], "value": [0.5, 0.7]}).save(tmp_path / "means")
+    with pytest.raises(cw.InputError, match="of answers alone"):
+        cw.load(tmp_path / "means", network=Mine())
 
 
 def test_saving_before_fitting(tmp_path: Path) -> None:
@@ -342,3 +346,58 @@ def test_a_loaded_learner_writes_nowhere(saved: Path, tmp_path: Path) -> None:
     (saved / "model.json").write_text(json.dumps(header))
     cw.load(saved).fit(*crowd())
     assert not (tmp_path / "elsewhere").exists()
+
+
+class Measured(nn.Module):
+    """A network of the user's that must be run to find its sizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(), nn.LazyLinear(8), nn.ReLU(), nn.LazyLinear(K))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        assert float(x.sum()) == float(x.sum())  # asks for numbers
+        return self.layers(x)
+
+
+@pytest.mark.parametrize("make", [Measured, lambda: Measured().layers])
+@pytest.mark.parametrize("learner", ["trace", "conal"])
+def test_sizes_in_a_strangers_header_are_not_run(make: Any, learner: str, tmp_path: Path) -> None:
+    """2^28 features took gigabytes before the file, of some kilobytes, was looked at."""
+    X, labels = crowd()
+    model = cw.learner(learner).load()(**QUICK | {"network": make()}).fit(X, labels)
+    model.save(tmp_path / "model")
+    loaded = cw.load(tmp_path / "model", network=make())
+    np.testing.assert_allclose(loaded.predict_proba(X), model.predict_proba(X), atol=1e-6)
+    path = tmp_path / "model" / "model.json"
+    header = json.loads(path.read_text())
+    header["network"]["shape"] = [2**28]
+    path.write_text(json.dumps(header))
+
+    def refuse_to_run(*_: Any) -> Any:
+        raise AssertionError("it was run")
+
+    given = make()
+    given.register_forward_pre_hook(lambda _module, inputs: None if inputs[0].is_meta else refuse_to_run())
+    with pytest.raises(cw.InputError, match=r"is damaged: (features of shape|network\.safetensors holds)"):
+        cw.load(tmp_path / "model", network=given)
+
+
+def test_large_images_in_a_strangers_header_are_not_run(tmp_path: Path) -> None:
+    labels = crowd()[1]
+    images = np.random.default_rng(0).normal(size=(N, 3, 4, 4)).astype(np.float32)
+
+    def make() -> nn.Module:
+        return nn.Sequential(nn.LazyConv2d(4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.LazyLinear(K))
+
+    model = cw.learner("conal").load()(**QUICK | {"network": make()}).fit(images, labels)
+    model.save(tmp_path / "model")
+    path = tmp_path / "model" / "model.json"
+    header = json.loads(path.read_text())
+    header["network"]["shape"] = [3, 9000, 9000]
+    path.write_text(json.dumps(header))
+    given = make()
+    met: list[bool] = []
+    given.register_forward_pre_hook(lambda _module, inputs: met.append(inputs[0].is_meta))
+    assert cw.load(tmp_path / "model", network=given).shape_ == (3, 9000, 9000)
+    assert all(met)

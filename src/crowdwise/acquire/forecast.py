@@ -25,6 +25,7 @@ from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.online_model import OnlineModel
 from crowdwise.fitting.parameter_checks import check_inner_share, check_random_state
 from crowdwise.fitting.prior_knowledge import PriorKnowledge
+from crowdwise.fitting.underflow import ignore_underflow
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import read_truth, truth_codes
@@ -98,6 +99,7 @@ class Plan:
         return said
 
 
+@ignore_underflow
 def plan(labels: Any, target: float = 0.95, *, gold: Any = None, level: float = 0.9, random_state: int = 0) -> Plan:
     """Forecast the accuracy of the consensus with more labels like those that there are.
 

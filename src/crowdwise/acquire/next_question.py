@@ -27,6 +27,7 @@ from crowdwise.fitting.parameter_checks import (
     check_number,
     check_random_state,
 )
+from crowdwise.fitting.underflow import ignore_underflow
 from crowdwise.labels.errors import InputError, listing, quote
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def as_online_model(labels: Any, gold: Any = None) -> OnlineModel:
     return model
 
 
+@ignore_underflow
 def choose_task(
     model: OnlineModel,
     worker: Any,
@@ -196,6 +198,7 @@ def _choose(
     return int(at[chosen]), float(worth[chosen]), False
 
 
+@ignore_underflow
 def next_questions(
     labels: Any,
     n: int = 20,

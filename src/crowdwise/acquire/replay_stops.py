@@ -19,6 +19,7 @@ from crowdwise.acquire.replay_stream import make_empty_model, read_replay
 from crowdwise.acquire.stop_estimate import StopEstimate
 from crowdwise.acquire.stopping import StopRule
 from crowdwise.fitting.parameter_checks import check_number, check_random_state
+from crowdwise.fitting.underflow import ignore_underflow
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class StopReplay:
     words: str
 
 
+@ignore_underflow
 def replay_stopping(
     labels: Any,
     truth: Any,

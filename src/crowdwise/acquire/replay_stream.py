@@ -27,6 +27,7 @@ from crowdwise.fitting.parameter_checks import (
     check_number,
     check_random_state,
 )
+from crowdwise.fitting.underflow import ignore_underflow
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import read_truth, truth_codes
@@ -83,6 +84,7 @@ class Replay:
         return needed
 
 
+@ignore_underflow
 def replay(
     labels: Any,
     truth: Any,

@@ -31,6 +31,7 @@ from crowdwise.audit.identical_answers import find_equal_pairs
 from crowdwise.fitting.em import StillImproving
 from crowdwise.fitting.estimator_parameters import clone
 from crowdwise.fitting.parameter_checks import check_number
+from crowdwise.fitting.underflow import ignore_underflow
 from crowdwise.kinds.agreement import Agreement
 from crowdwise.kinds.answers import check_answers
 from crowdwise.kinds.kind_registry import kind
@@ -106,6 +107,7 @@ class AnswerAudit:
         return self.answers.keep(~flagged[self.answers.worker]), [name for name in counts if name in out]
 
 
+@ignore_underflow
 def audit_answers(answers: Answers, *, method: str | None = None, gold: Any = None, level: float = 0.05) -> AnswerAudit:
     """Ask of the workers of any kind of answers who can be relied on; no truth is needed.
 

@@ -22,6 +22,7 @@ from crowdwise.dependence.effective_size import estimate_size
 from crowdwise.fitting.base import check_enough_labels
 from crowdwise.fitting.parameter_checks import check_number, check_random_state
 from crowdwise.fitting.progress_bar import show_progress_of
+from crowdwise.fitting.underflow import ignore_underflow
 from crowdwise.labels.attributes import usable_attributes
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import quote
@@ -161,6 +162,7 @@ def screen_workers(
 
 
 @accept_seed
+@ignore_underflow
 def audit_crowd(
     labels: Any,
     *,

@@ -16,6 +16,7 @@ from crowdwise.evaluate.held_out import standard_error_over_tasks
 from crowdwise.fitting.em import StillImproving
 from crowdwise.fitting.parameter_checks import check_count, check_random_state
 from crowdwise.fitting.progress_bar import show_progress_of
+from crowdwise.fitting.underflow import ignore_underflow
 from crowdwise.kinds.answers import check_answers
 from crowdwise.kinds.held_out import held_out_folds, score_held_out
 from crowdwise.kinds.kind_registry import kind
@@ -84,6 +85,7 @@ class AnswerComparison:
         return tuple(each.method for each in self.standings[1:] if each.may_be_best)
 
 
+@ignore_underflow
 def compare_answers(
     answers: Answers, methods: Iterable[str] | None = None, *, folds: int = 5, truth: Any = None, random_state: int = 0
 ) -> AnswerComparison:

@@ -30,6 +30,7 @@ from crowdwise.evaluate.rank_intervals import LEVEL, rank_intervals
 from crowdwise.fitting.base import check_enough_labels
 from crowdwise.fitting.em import StillImproving
 from crowdwise.fitting.progress_bar import show_progress_of
+from crowdwise.fitting.underflow import ignore_underflow
 from crowdwise.kernels import n_threads, use_threads
 from crowdwise.labels.errors import CrowdwiseError, InputError, quote
 from crowdwise.labels.old_names import accept_seed
@@ -67,6 +68,7 @@ class _MethodFits:
 
 
 @accept_seed
+@ignore_underflow
 def compare(
     labels: Any, methods: Iterable[str] | None = None, *, folds: int = 5, truth: Any = None, random_state: int = 0
 ) -> Comparison:

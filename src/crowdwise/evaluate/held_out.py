@@ -19,6 +19,7 @@ from crowdwise.fitting.base import Aggregator, check_enough_labels
 from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.estimator_parameters import clone
 from crowdwise.fitting.parameter_checks import check_count, check_random_state
+from crowdwise.fitting.underflow import ignore_underflow
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.read import read_labels
@@ -63,6 +64,7 @@ class HeldOutFold:
 
 
 @accept_seed
+@ignore_underflow
 def held_out_log_probability(method: Aggregator, labels: Any, *, folds: int = 5, random_state: int = 0) -> FloatArray:
     """Log-probability that a method gives each label when the label is hidden from it.
 

@@ -105,7 +105,8 @@ def wrong_count_moments(posterior: FloatArray, independent: FloatArray) -> Float
     (2, 2)
     """
     rows, decided = np.arange(posterior.shape[0]), posterior.argmax(axis=1)
-    wrong, least = (1 - table[rows, decided] for table in (posterior, independent))
+    # In rounding, a row may have more than 1.
+    wrong, least = (np.maximum(1 - table[rows, decided], 0) for table in (posterior, independent))
     least = np.minimum(least, wrong)  # gold may have changed a decision of which the labels were sure
     return np.array([(decided.size, wrong.sum()), (least.sum(), (least * (1 - least)).sum())], np.float64)
 

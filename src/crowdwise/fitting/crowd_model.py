@@ -341,7 +341,10 @@ class CrowdModel(Estimator):
         self._check_fitted()
         found = self._skill_beta
         if callable(found):
-            with use_engine(self._engine_of_fit):  # intervals are made later, where the fit was made
+            with (
+                use_engine(self._engine_of_fit),
+                np.errstate(under="ignore"),
+            ):  # intervals are made later, where the fit was made
                 found = self._skill_beta = found()
         return found
 

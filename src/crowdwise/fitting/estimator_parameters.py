@@ -11,12 +11,18 @@ import inspect
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from crowdwise.fitting.parameter_checks import plain_number
+from crowdwise.fitting.underflow import ignore_underflow
 from crowdwise.labels.errors import listing, quote
 
 if TYPE_CHECKING:
     from typing import Self
 
 __all__ = ["Estimator", "clone"]
+
+RECKONING = (
+    *("fit", "partial_fit", "predict", "predict_proba", "score", "log_density", "diagnose"),
+    *("consensus", "workers", "calibration", "predict_sets", "expected_wrong"),
+)
 
 SomeEstimator = TypeVar("SomeEstimator", bound="Estimator")
 
@@ -26,6 +32,13 @@ class Estimator:
 
     # Parameters that may name a file, and the words that do not: a loaded model keeps no path of a stranger's.
     path_parameters: ClassVar[dict[str, tuple[str, ...]]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let what fits, predicts and tells of a fit ignore underflow, in every class that defines it."""
+        super().__init_subclass__(**options)
+        for name in RECKONING:
+            if inspect.isfunction(vars(cls).get(name)):
+                setattr(cls, name, ignore_underflow(vars(cls)[name]))
 
     @classmethod
     def _parameters(cls) -> dict[str, Any]:

@@ -8,6 +8,8 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -44,7 +46,7 @@ def hold_lock(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S,
 
     @functools.wraps(method)
     def call(self: S, /, *args: P.args, **keywords: P.kwargs) -> R:
-        with self.lock:
+        with self.lock, np.errstate(under="ignore"):  # see `underflow`
             return method(self, *args, **keywords)
 
     return call

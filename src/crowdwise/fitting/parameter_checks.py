@@ -27,10 +27,11 @@ __all__ = [
     "plain_number",
 ]
 
-# Limits of parameters that have none of their own. The square of the largest, summed over any crowd, and the
-# reciprocal of the smallest are numbers; what lies beyond is no setting that anyone means.
-LARGEST: Any = 1e100
-SMALLEST: Any = 1e-300
+# Limits of parameters that have none of their own. The square of the largest, summed over any crowd, is a number, and
+# what a fit makes of them, sums and quotients, lies within the limits of saved arrays (`saved_arrays`), ten powers of
+# ten further out; what lies beyond is no setting that anyone means.
+LARGEST: Any = 1e90
+SMALLEST: Any = 1e-90
 MOST = 2**31 - 1
 
 
@@ -129,6 +130,9 @@ def as_numbers(value: Any, what: str) -> FloatArray:
     if np.ma.is_masked(value):
         raise InputError(f"{what} has masked entries. Give a number for each.")
     try:
-        return np.asarray(value, np.float64)
+        array = np.asarray(value)
+        if array.dtype.kind != "c":  # NumPy would leave out the imaginary part
+            return array.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{what} must be an array of numbers with rows of equal length.") from error
+    raise InputError(f"{what} holds complex numbers. Give real ones.")

@@ -143,7 +143,12 @@ def _read_known_workers(known: Any, labels: CrowdLabels, weight: float) -> Float
 
     A model's classes are matched by name too, see `_match_classes`.
     """
-    if hasattr(known, "workers_"):
+    if hasattr(known, "workers_") and not isinstance(known, type):
+        if not hasattr(known, "classes_"):
+            raise InputError(
+                f"known_workers is a {type(known).__name__}, a model of answers that are no labels. Give one that was "
+                "fitted to labels."
+            )
         if not hasattr(known, "confusion_"):
             raise InputError("known_workers is a model without confusion matrices: fit it, or take another method.")
         names, classes = as_vocabulary(known.workers_, "worker"), as_vocabulary(known.classes_, "class")

@@ -111,6 +111,7 @@ def stored_parameters(model: Estimator) -> tuple[dict[str, Any], dict[str, Any]]
             plain[name] = value if value is None or isinstance(value, str | int | float | bool) else None
     if plain.get("engine", "auto") is None:  # one with settings, such as a folder, which were of this fit alone
         plain["engine"] = "auto"
+    set_parameters(method(), plain, beside)  # one that was changed after the fit may be what `load` refuses
     return plain, beside
 
 

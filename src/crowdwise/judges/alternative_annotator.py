@@ -28,6 +28,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from crowdwise.fitting.parameter_checks import as_numbers, check_count, check_inner_share, check_number
+from crowdwise.fitting.underflow import ignore_underflow
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, is_one_of, quote
 
@@ -89,6 +90,7 @@ def reject_by_benjamini_yekutieli(p_values: FloatArray, level: float = LEVEL) ->
     return rejected
 
 
+@ignore_underflow
 def run_alternative_annotator_test(
     vote: IntArray,
     humans: CrowdLabels,

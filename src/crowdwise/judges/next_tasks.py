@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.fitting.parameter_checks import check_count
+from crowdwise.fitting.underflow import ignore_underflow
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class NextTasks:
     stratum: IntArray
 
 
+@ignore_underflow
 def choose_next_tasks(
     posterior: FloatArray, n: int = 40, *, labelled: IntArray | None = None, random_state: int = 0
 ) -> NextTasks:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.fitting.parameter_checks import check_count, check_number, check_random_state
+from crowdwise.fitting.underflow import ignore_underflow
 from crowdwise.judges.agreement_with_people import Estimate, estimate_share, measure_human_agreement
 from crowdwise.judges.alternative_annotator import run_alternative_annotator_test
 from crowdwise.judges.comparison_bias import measure_biases
@@ -145,6 +146,7 @@ class PanelEvaluation:
         return show_in_notebook(self)
 
 
+@ignore_underflow
 def evaluate_panel(
     votes: Any,
     humans: Any = None,

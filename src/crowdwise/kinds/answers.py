@@ -403,9 +403,12 @@ def check_answers(answers: Any) -> None:
 def as_numbers(values: Any, name: str) -> FloatArray:
     """Numbers as an array, NaN among them; words, and what is too large to be squared, are refused."""
     try:
-        numbers = np.asarray(values, np.float64)
+        given = np.asarray(values)
+        numbers = given.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{name} holds what is no number. Give numbers.") from error
+    if given.dtype.kind == "c":
+        raise InputError(f"{name} holds complex numbers. Give real ones.")
     if (np.abs(numbers[np.isfinite(numbers)]) > LARGEST_VALUE).any():
         raise InputError(f"{name} holds numbers beyond {LARGEST_VALUE:g}. Change the unit, or leave those answers out.")
     return numbers

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.labels.errors import SHOWN, InputError, InputWarning, quote
-from crowdwise.labels.vocabulary import refuse_endless
+from crowdwise.labels.vocabulary import refuse_complex, refuse_endless
 
 __all__ = ["as_column", "as_plain_array", "as_plain_column", "find_column", "polars_to_arrow"]
 
@@ -247,6 +247,7 @@ def _as_text(values: Any, name: str, origin: str) -> pa.Array:
                 f"{origin}: column {quote(name)} holds lists or records (row {row}: {quote(value)}). "
                 "Each row must hold one name: one row for each answer."
             )
+        refuse_complex(value, f"{origin}: column {quote(name)}, row {row}: {quote(value)}")
         try:
             text = str(value + 0.0 if isinstance(value, float) else value)  # -0.0 is 0.0
         except Exception as error:  # an integer of too many digits, or a class of the user's own

@@ -25,6 +25,7 @@ __all__ = [
     "parse_integers",
     "plain_arrow_names",
     "positions",
+    "refuse_complex",
     "refuse_endless",
     "same_names",
     "union",
@@ -147,7 +148,7 @@ def _from_python(names: Iterable[Any], what: str) -> pa.Array:
         raise InputError(f"There are more than {MOST_CLASSES:,} class names, or no end to them. Give a list of names.")
     refuse_nested(values, f"The {what} names hold")
     if len({type(value) for value in values}) > 1 and any(isinstance(value, str) for value in values):
-        values = [None if _is_missing(value) else str(value) for value in values]
+        values = [None if _is_missing(value) else _name_text(value, what) for value in values]
     try:
         return pa.array(values, from_pandas=True)  # NaN is no name
     except (
@@ -160,7 +161,9 @@ def _from_python(names: Iterable[Any], what: str) -> pa.Array:
     ):
         pass
     try:
-        return pa.array([None if value is None else str(value) for value in values])
+        return pa.array([None if value is None else _name_text(value, what) for value in values])
+    except InputError:
+        raise
     except Exception as error:
         raise InputError(f"The {what} names cannot be read: {quote(str(error))}.") from error
 
@@ -171,6 +174,17 @@ def refuse_nested(values: list[Any], words: str) -> None:
     if nested:
         kind = type(nested[0]).__name__
         raise InputError(f"{words} {quote(nested[0])}, a {kind}. Give plain names, text or numbers.")
+
+
+def _name_text(value: Any, what: str) -> str:
+    refuse_complex(value, f"The {what} name {quote(value)}")
+    return str(value)
+
+
+def refuse_complex(value: Any, words: str) -> None:
+    """Refuse a complex number among names: its text is no name that anyone gave."""
+    if isinstance(value, complex | np.complexfloating):
+        raise InputError(f"{words} is a complex number. Give text or real numbers.")
 
 
 def refuse_endless(values: Iterable[Any], words: str) -> None:

@@ -279,6 +279,8 @@ def _as_matrix(matrix: Any) -> np.ndarray[Any, Any]:
             f"A matrix of labels has two dimensions, tasks × workers; this has shape {array.shape}. "
             "For three arrays use CrowdLabels.from_arrays."
         )
+    if array.dtype.kind == "c":
+        raise InputError("The matrix holds complex numbers. Give text or real numbers.")
     if array.size == 0:
         raise InputError(f"The matrix is empty: its shape is {array.shape}. Give at least one label.")
     return array

@@ -147,6 +147,8 @@ class AnswerLearner(TrainedModel, KindModel[A]):
         objective.to("cpu", torch.float32).eval()
         objective.crowd = rows
         found = self._find(answers, self._run_network(features), objective)
+        may_lack = {each.name for each in self._saved_arrays() if each.missing}
+        self._refuse_overflow(*(values for name, values in found.arrays.items() if name not in may_lack))
         self._remember(answers, replace(found, n_iter=state.epoch))
 
     def _align(self, answers: A, features: Features, tasks: Any) -> A:

@@ -179,6 +179,7 @@ class Learner(TrainedModel, CrowdModel):
         objective.to("cpu", torch.float32).eval()
         self.module_ = objective
         log_f = self._forecast(features)
+        self._refuse_overflow(log_f.exp())
         with torch.no_grad():
             settled = objective.settle(log_f)
             modelled = objective.confusion()
@@ -193,6 +194,7 @@ class Learner(TrainedModel, CrowdModel):
                 used = confusion = smooth_rows(soft_counts(crowd, posterior))
             columns = {name: column.double().numpy() for name, column in objective.task_columns().items()}
         shares = (posterior / posterior.sum(dim=1, keepdim=True)).numpy()
+        self._refuse_overflow(posterior, confusion, used, *(each[~np.isnan(each)] for each in columns.values()))
         # Where workers are not modelled, the classifier predicts their labels rather than the truth.
         alone = None if modelled is None else log_f.double().exp().numpy()
         fit = replace(make_fit(answers, shares, used.double().numpy(), alone), task_columns=columns)

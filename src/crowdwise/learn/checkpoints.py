@@ -30,6 +30,7 @@ __all__ = ["Checkpoint"]
 
 ADAM = {"step", "exp_avg", "exp_avg_sq"}
 NEEDED = {"epoch", "loss"}  # in every row of the history
+LARGEST = 1e18  # of a weight: the square of one much larger is no number of 32 bits
 FILE, FACTS = "checkpoint.safetensors", "facts"
 
 
@@ -123,9 +124,12 @@ def _check(facts: dict[str, Any], tensors: dict[str, Tensor], pair: nn.Module) -
         saved = _part(tensors, part)
         if {name: (value.shape, value.is_floating_point()) for name, value in saved.items()} != own:
             raise ValueError(f"{part} holds weights of other names, shapes or types")
-        # A buffer may hold logarithms of 0.
-        if any(value.isnan().any() or (name in trained and value.isinf().any()) for name, value in saved.items()):
-            raise ValueError(f"{part} holds weights that are no numbers, or infinite")
+        for name, value in saved.items():
+            usable = value.abs() <= LARGEST if value.is_floating_point() else value == value  # noqa: PLR0124
+            if name not in trained:
+                usable |= value.isinf()  # a buffer may hold logarithms of 0
+            if not usable.all():
+                raise ValueError(f"{part} holds weights that are no numbers, or beyond {LARGEST:g}")
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

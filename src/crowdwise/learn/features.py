@@ -236,7 +236,7 @@ def _make_tensor(given: Any) -> Tensor:
             given = given.astype(np.float32).toarray()
     elif hasattr(given, "to_numpy"):
         given = given.to_numpy()
-    elif isinstance(given, np.ma.MaskedArray):
+    elif isinstance(given, np.ma.MaskedArray) and given.dtype.kind != "c":  # refused below
         given = np.ma.filled(given.astype(np.float64), np.nan)
     try:
         array = np.asarray(given)

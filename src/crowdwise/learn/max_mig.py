@@ -124,7 +124,8 @@ def match_outputs_to_classes(weights: Tensor, counts: Tensor) -> Tensor:
         Labels of every class that each worker gave.
     """
     spoken = torch.einsum("wkl,wl->kl", weights - weights.mean(dim=1, keepdim=True), counts)
-    output, label = linear_sum_assignment(spoken.double().cpu().numpy(), maximize=True)
+    finite = spoken.double().nan_to_num()  # of weights that have diverged, which the loss tells
+    output, label = linear_sum_assignment(finite.cpu().numpy(), maximize=True)
     return torch.as_tensor(output[label.argsort()], device=weights.device)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import nn
+from torch.nn.parameter import UninitializedParameter, is_lazy
 
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.learn.batches import NetworkOutput
@@ -19,7 +20,16 @@ if TYPE_CHECKING:
 
     from crowdwise.learn.features import Features
 
-__all__ = ["NETWORKS", "Classifier", "build_network", "check_logits", "default_network", "representation_width"]
+__all__ = [
+    "NETWORKS",
+    "Classifier",
+    "Sizes",
+    "build_network",
+    "check_logits",
+    "default_network",
+    "find_sizes",
+    "representation_width",
+]
 
 
 class Classifier(nn.Module):
@@ -214,11 +224,36 @@ def build_network(network: Any, features: Features, n_classes: int) -> Classifie
     return Classifier(NETWORKS[name](features.shape, n_classes), *features.moments())
 
 
+class Sizes(NamedTuple):
+    """A copy of a classifier whose tensors have sizes alone, and how many numbers its last layer sees of a task."""
+
+    classifier: Classifier
+    width: int
+
+
+def find_sizes(classifier: Classifier, shape: tuple[int, ...]) -> Sizes | None:
+    """The sizes of a classifier for features of this shape, found without computing anything.
+
+    Lazy layers of the copy have learnt theirs. None for a module of the user's that needs numbers to run.
+    """
+    try:
+        on_meta = copy.deepcopy(classifier).to("meta").eval()
+        for module, given in zip(on_meta.modules(), classifier.modules(), strict=True):
+            for name, parameter in given.named_parameters(recurse=False):
+                if is_lazy(parameter):  # which are lazy no more, once they have been moved
+                    setattr(module, name, UninitializedParameter(device="meta"))
+        with torch.no_grad():
+            seen = on_meta.logits_and_representation(torch.empty(1, *shape, device="meta"))
+        return Sizes(on_meta, seen.features.shape[1])
+    except Exception:  # whatever a module of the user's can raise
+        return None
+
+
 def representation_width(classifier: Classifier, features: Features) -> int:
     """How many numbers the classifier's last layer sees of a task: D of `Seen.features`."""
-    if classifier.mean is not None:  # a network of ours, which tells without computing anything
-        on_meta = copy.deepcopy(classifier).to("meta").eval()
-        return on_meta.logits_and_representation(torch.empty(1, *features.shape, device="meta")).features.shape[1]
+    sized = find_sizes(classifier, features.shape)
+    if sized is not None:
+        return sized.width
     was_training = classifier.training
     classifier.eval()
     with torch.no_grad():

@@ -35,7 +35,14 @@ from crowdwise.labels.regular_files import as_folder, open_regular_file
 from crowdwise.labels.table_output import native_table
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.features import HeldFeatures
-from crowdwise.learn.networks import NETWORKS, Classifier, build_network, default_network, representation_width
+from crowdwise.learn.networks import (
+    NETWORKS,
+    Classifier,
+    build_network,
+    default_network,
+    find_sizes,
+    representation_width,
+)
 from crowdwise.learn.tensor_files import save_tensors
 from crowdwise.learn.torch_settings import find_device
 
@@ -60,6 +67,7 @@ __all__ = [
 
 WEIGHTS, WORKERS, HISTORY = "network.safetensors", "objective.safetensors", "history.parquet"
 LARGEST = 2**28  # numbers in the features of one task: a file that says more is not believed
+LARGEST_RUN = 2**24  # of them, where a module of the user's must be run to find its sizes
 LONGEST_TENSOR_LIST = 1 << 20  # bytes: names and shapes of the tensors in a file
 SMALL = 1 << 25  # bytes of a tensor that may serve training alone
 FACTORIES = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
@@ -218,16 +226,19 @@ def _classifier(network: Any, shape: tuple[int, ...], n_classes: int, path: Path
     """The classifier with the saved weights; for a named network, nothing is allocated that the file does not hold."""
     if isinstance(network, nn.Module):
         classifier = build_network(network, _make_zero_features(shape), n_classes).eval()
-        if any(is_lazy(each) for each in (*classifier.parameters(), *classifier.buffers())):
-            representation_width(
-                classifier, _make_zero_features(shape)
-            )  # lazy layers learn their size from what they first meet
+        sized = find_sizes(classifier, shape)
+        if sized is None and math.prod(shape) > LARGEST_RUN:
+            raise InputError(f"features of shape {shape}, too large to find the sizes of this network by running it")
+        if sized is None and any(is_lazy(each) for each in (*classifier.parameters(), *classifier.buffers())):
+            representation_width(classifier, _make_zero_features(shape))  # they learn their size from what they meet
+        # Lazy layers take their sizes from the file, once those are the ones that they would learn.
+        saved = _read_state(classifier if sized is None else sized.classifier, path)
     else:
         # The scaling has one number for each feature of a row, or for each channel of an image.
         form = shape if len(shape) == 1 else (shape[0], *(1 for _ in shape[1:]))
         with torch.device("meta"):
             classifier = Classifier(NETWORKS[network](shape, n_classes), torch.zeros(form), torch.ones(form))
-    saved = _read_state(classifier, path)
+        saved = _read_state(classifier, path)
     # A buffer of a user's own module may hold infinity, as a mask does.
     own = classifier.named_parameters() if isinstance(network, nn.Module) else classifier.state_dict().items()
     infinite = [name for name, _ in own if name in saved and saved[name].isinf().any()]

@@ -20,6 +20,8 @@ from crowdwise.learn.training_loop import train
 from crowdwise.learn.training_state import TrainingPlan
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from crowdwise.fitting.method_facts import Family, Variant
     from crowdwise.labels.types import TableKind
     from crowdwise.learn.features import Features
@@ -177,6 +179,14 @@ class TrainedModel(Estimator):
         history = {name: np.array([row[name] for row in state.history]) for name in state.history[0]}
         history["epoch"] = history["epoch"].astype(np.int64)
         self.history_ = native_table(history, table_kind)
+
+    def _refuse_overflow(self, *found: npt.ArrayLike) -> None:
+        """Refuse what weights that are finite, and far too large, make of features and labels."""
+        if not all(np.isfinite(np.asarray(each)).all() for each in found):
+            raise InputError(
+                f"{self.slug}: training ended with weights so large that what follows from them is no number. Use a "
+                f"smaller learning_rate (it is {self.learning_rate:g}), or clip=1."
+            )
 
     def _own_parameters(self) -> dict[str, str]:
         """The parameters that are the method's own, as a checkpoint knows them."""

@@ -34,11 +34,14 @@ ROUNDING = 1e-4
 
 
 def as_array(given: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
-    """The same as an array; rows of unequal length are refused."""
+    """The same as an array; rows of unequal length and complex numbers are refused."""
     try:
-        return np.asarray(given)
+        array = np.asarray(given)
     except ValueError as error:
         raise InputError(f"{what} must have rows of equal length.") from error
+    if array.dtype.kind == "c":  # NumPy would leave out the imaginary part
+        raise InputError(f"{what} holds complex numbers. Give real ones.")
+    return array
 
 
 def check_labels(labels: object, what: str = "labels") -> None:

@@ -124,9 +124,11 @@ def _load_learner(folder: str) -> Learner:
 
     model: Any = load(folder)
     if not hasattr(model, "network_"):
+        kind = getattr(model, "kind", None)  # of answers; models of labels have none
+        what, call = ("labels", "predict_proba(labels)") if kind is None else (f"answers ({kind})", "predict(answers)")
         raise InputError(
-            f"The model in {quote(folder)} is of labels alone ({model.slug}). Give one that `crowdwise train` "
-            "wrote, or use predict_proba(labels) in Python."
+            f"The model in {quote(folder)} is of {what} alone ({model.slug}). Give one that `crowdwise train` "
+            f"wrote, or use {call} in Python."
         )
     learner: Learner = model
     return learner

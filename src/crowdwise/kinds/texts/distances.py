@@ -31,6 +31,7 @@ __all__ = ["DISTANCES", "LONGEST_GRAM", "check_distance", "edit_distance", "gleu
 
 DISTANCES = ("gleu", "words", "characters")
 LONGEST_GRAM = 4
+LARGEST_DISTANCE = 1e50  # of a function of the user's: squares of distances are summed
 MOST_STEPS = 4e9  # of edit distances, 64 at once: about a minute
 
 
@@ -125,10 +126,10 @@ def _check_measured(value: Any, first: Any, second: Any) -> float:
         number = float(value)
     except (TypeError, ValueError):
         number = math.nan
-    if not 0 <= number < 1e50:
+    if not 0 <= number <= LARGEST_DISTANCE:
         raise InputError(
             f"The distance of {quote(str(first)[:40])} and {quote(str(second)[:40])} is {quote(value)}; it must be a "
-            "finite number, 0 or more. Mend the function given as distance."
+            f"number from 0 to {LARGEST_DISTANCE:g}. Mend the function given as distance."
         )
     return number
 
