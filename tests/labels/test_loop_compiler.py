@@ -192,6 +192,15 @@ def test_numba_that_does_not_fit(tmp_path: Path) -> None:
     assert "InputError: The engine 'numba' cannot run here (ImportError: Numba needs NumPy 2.3 or less.)." in refused
 
 
+@pytest.mark.parametrize(("variable", "value"), [("NUMBA_DISABLE_JIT", "1"), ("NUMBA_NUM_THREADS", "0")])
+def test_a_variable_that_stops_numba_is_named(variable: str, value: str) -> None:
+    environment = os.environ | {variable: value}
+    ran = subprocess.run([sys.executable, "-c", FIT], env=environment, capture_output=True, text=True, check=False)
+    assert ran.stderr.count(f"Loops cannot be compiled here ({variable} is '{value}')") == 1
+    advice = f"({variable} is '{value}'). Use the engine 'numpy', or unset {variable}."
+    assert ran.stderr.splitlines()[-1].endswith(f"The engine 'numba' cannot run here {advice}")
+
+
 COMPILE_TOGETHER = """
 import sys
 sys.path.insert(0, sys.argv[1])

@@ -36,7 +36,7 @@ def test_loss_and_gradient_are_those_of_all_workers_and_a_mask(n_classes: int) -
     answers[crowd.task, crowd.worker] = crowd.label
     mask = answers != -1
     dense = functional.cross_entropy(logits[mask], answers[mask])
-    dense = dense - 0.01 * (objective.own - objective.common).reshape(5, -1).norm(dim=1).sum()
+    dense = dense - 0.01 * (objective.own - objective.common)[:4].reshape(4, -1).norm(dim=1).sum()
     same_with_gradients(objective.loss(seen, whole(crowd)), dense, [*seen, *objective.parameters()])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -271,3 +272,34 @@ def test_training_parameters_are_refused(entry: LearnerEntry) -> None:
             made(entry, data, **parameters).fit(data.X, data.labels)
     with pytest.raises(InputError, match="not fitted yet"):
         made(entry, data).predict_proba(data.X)
+
+
+@EVERY
+def test_workers_without_labels_have_no_part(entry: LearnerEntry, tmp_path: Path) -> None:
+    """They change nothing before or after the others; where they label new tasks, they count as a worker not met."""
+    _, data = fitted(entry.slug)
+    labels, before, after = data.labels, 3, 20
+    everyone = [f"worker {number}" for number in range(before + labels.n_workers + after)]
+    there = slice(before, before + labels.n_workers)
+    rest = [np.repeat(data.confusion[:1], number, axis=0) for number in (before, after)]
+
+    def fit(first: int, workers: list[str], confusion: Any) -> Any:
+        codes = labels.task, labels.worker + first, labels.label
+        named = CrowdLabels.from_codes(*codes, tasks=len(data.X), workers=workers, classes=labels.n_classes)
+        return made(entry, replace(data, confusion=confusion)).fit(data.X, named)
+
+    one = fit(0, everyone[there], data.confusion)
+    two = fit(before, everyone, np.concatenate([rest[0], data.confusion, rest[1]]))
+    np.testing.assert_allclose(one.predict_proba(data.X), two.predict_proba(data.X), atol=1e-6)
+    np.testing.assert_allclose(one.posterior_, two.posterior_, atol=2e-6)
+    np.testing.assert_allclose(one.confusion_, two.confusion_[there], atol=2e-6)
+    if entry.needs == "confusion":  # it knows them all
+        return
+    by_new, by_idle = (
+        CrowdLabels.from_codes([0, 1, 2], [0] * 3, [0, 1, 2], tasks=3, workers=[name], classes=labels.n_classes)
+        for name in ("new", everyone[0])
+    )
+    two.save(tmp_path / "model")
+    for model in (two, cw.load(tmp_path / "model")):
+        said = model.predict_proba(data.X[:3], by_idle)
+        np.testing.assert_allclose(said, one.predict_proba(data.X[:3], by_new), atol=2e-6)

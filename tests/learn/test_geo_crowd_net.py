@@ -31,7 +31,7 @@ def test_loss_and_gradient_are_those_of_the_dense_criterion(n_classes: int, regu
     F = seen.logits.softmax(dim=1).T
     predicted = torch.einsum("mlk,kn->nml", columns, F)
     dense = -(said * predicted.log()).sum() / said.sum()
-    W = columns.reshape(-1, n_classes)
+    W = columns[:4].reshape(-1, n_classes)  # worker 4 has no label
     gram = F @ F.T if regularizer == "F" else W.T @ W
     dense = dense - 0.3 * torch.logdet(gram + RIDGE * torch.eye(n_classes))
     same_with_gradients(objective.loss(seen, whole(crowd)), dense, [seen.logits, *objective.parameters()])

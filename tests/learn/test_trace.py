@@ -46,6 +46,7 @@ def dense_loss(rho: Tensor, logits: Tensor, labels: CrowdLabels, strength: float
     predicted = torch.einsum("bk,mkl->bml", logits.softmax(dim=1), confusion)
     cross_entropy = -(targets * predicted.clamp(1e-10, 1.0).log()).sum(dim=(1, 2)).mean()
     diagonal = torch.stack([torch.diagonal(confusion[worker]) for worker in range(labels.n_workers)])
+    diagonal = diagonal[np.unique(labels.worker)]  # a worker without labels has no part
     penalty = (diagonal.log() if log else diagonal).sum(dim=1).mean()
     return cross_entropy + strength * penalty
 

@@ -17,6 +17,8 @@ from tests.learn.crowds import (
 from torch.nn import functional
 
 import crowdwise as cw
+from crowdwise.labels import CrowdLabels
+from crowdwise.learn.batches import Crowd
 from crowdwise.learn.union_net import UnionObjective, UnionTransition
 
 
@@ -27,23 +29,25 @@ def test_loss_and_gradient_are_those_of_the_concatenated_labels(n_classes: int) 
     answers = torch.full((5, 5), -1)
     answers[crowd.task, crowd.worker] = crowd.label
     union = functional.one_hot(answers + 1, n_classes + 1)[:, :, 1:].double().flatten(1)  # (N, M K)
-    stacked = torch.cat(list(objective.union.rho.mT))  # (M K, K): truths in columns
+    stacked = torch.cat(list(objective.union.rho[:4].mT))  # (M K, K): truths in columns; worker 4 has no label
     predicted = seen.logits.softmax(dim=1) @ stacked.softmax(dim=0).T
-    dense = -(union * predicted.log()).sum() / 5
+    dense = -(union[:, : 4 * n_classes] * predicted.log()).sum() / 5
     same_with_gradients(objective.loss(seen, whole(crowd)), dense, [seen.logits, *objective.parameters()])
 
 
 def test_sums_to_one_over_workers_and_labels() -> None:
     """Two workers, two classes, ε = 0: given truth 0, either says 0 with e / (2 e + 2), 1 with 1 / (2 e + 2)."""
-    table = UnionTransition(2, 2, 0.0)()
+    crowd = Crowd(CrowdLabels.from_codes([0, 0], [0, 1], [0, 1], tasks=1, workers=2, classes=2))
+    table = UnionTransition(crowd, 0.0)(crowd)
     share = np.e / (2 * np.e + 2)
     torch.testing.assert_close(table[1, 0], torch.tensor([share, 0.5 - share]).float())
     torch.testing.assert_close(table.sum(dim=(0, 2)), torch.ones(2))
 
 
 def test_a_matrix_is_a_block_with_its_rows_normalised() -> None:
-    objective = shaken(UnionObjective(crowd_of(3), 0.1))
-    table = objective.union()
+    crowd = crowd_of(3)
+    objective = shaken(UnionObjective(crowd, 0.1))
+    table = objective.union(crowd)
     torch.testing.assert_close(objective.confusion(), table / table.sum(dim=2, keepdim=True))
 
 

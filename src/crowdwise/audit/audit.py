@@ -13,6 +13,7 @@ import numpy as np
 from crowdwise.audit.audit_tests import CrowdContext, select_tests
 from crowdwise.audit.colluders import TEST as COLLUDERS
 from crowdwise.audit.consensus_scores import score_consensus
+from crowdwise.audit.content_arrangement import ContentArrangement
 from crowdwise.audit.dependent_workers import TEST as DEPENDENT_WORKERS
 from crowdwise.audit.finding_types import FINE
 from crowdwise.audit.inputs import read_known_inputs, screens_of_skipped_inputs
@@ -231,16 +232,29 @@ def audit_crowd(
     }
     tests = select_tests(given)
     n_accusing = sum(test.accuses for test in tests)
-    crowd = CrowdContext(answers, level, n_accusing, random_state, trusted=trusted, **given)
+    arranged = ContentArrangement.of(answers, known.truth)
+    of_tasks, of_workers = arranged.arrange_attributes(given["task_attributes"], given["worker_attributes"])
+    crowd = CrowdContext(
+        arranged.labels,
+        level,
+        n_accusing,
+        random_state,
+        truth=known.truth,
+        task_attributes=of_tasks,
+        worker_attributes=of_workers,
+        time=arranged.arrange_times(time),
+        trusted=arranged.keep_workers(trusted),
+    )
     with show_progress_of("audit", len(tests) + 1, "tests") as advance:
         for test in tests:
             crowd.run(test)
             advance()
         told = gold if known.truth is None else known.truth
-        effective = estimate_size(answers, crowd.dependence, random_state, truth=told)
+        dependence = arranged.restore_dependence(crowd.dependence)
+        effective = estimate_size(answers, dependence, random_state, truth=told)
         advance()
-    screens = (*(crowd.run(test) for test in tests), *screens_of_skipped_inputs(known))
-    return Audit(answers, model, screens, effective.groups, level, effective, known.truth, crowd.dependence, gold)
+    screens = (*(arranged.restore_screen(crowd.run(test)) for test in tests), *screens_of_skipped_inputs(known))
+    return Audit(answers, model, screens, effective.groups, level, effective, known.truth, dependence, gold)
 
 
 def count_confusion(posterior: FloatArray, task: IntArray, label: IntArray) -> FloatArray:

@@ -255,7 +255,7 @@ def _make_finding(
     n_pairs: int,
     against: float,
 ) -> Finding:
-    names = [name for name, member in zip(labels.workers.to_pylist(), block, strict=True) if member]
+    names = sorted(name for name, member in zip(labels.workers.to_pylist(), block, strict=True) if member)
     within = values[np.ix_(block, block)]
     without = values[np.ix_(block, ~block)]
     return Finding(

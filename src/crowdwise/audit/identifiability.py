@@ -271,8 +271,8 @@ def check_dominance(
     found = bayesian_bootstrap(dominance_margins, labels.n_tasks, random_state=random_state)
     low, high = np.quantile(found, [level / used.size / 2, 1 - level / used.size / 2], axis=0)
     names = [labels.classes[int(k)].as_py() for k in used]
-    weak = [name for name, most in zip(names, high, strict=True) if most < 0]
-    unsure = [name for name, least in zip(names, low, strict=True) if least <= 0]
+    weak = sorted(name for name, most in zip(names, high, strict=True) if most < 0)
+    unsure = sorted(name for name, least in zip(names, low, strict=True) if least <= 0)
     if weak:
         return ConditionAnswer(
             DOMINANT,
@@ -319,7 +319,7 @@ def check_anchors(labels: CrowdLabels, reference: CrowdReference, of_workers: Su
     said = np.bincount(cells, minlength=labels.n_workers * labels.n_classes).reshape(-1, labels.n_classes)
     confusion = np.clip(solve_rates(*of_workers), 0, 1)
     alone = find_unanchored(reference.posterior[labels.labels_per_task > 0][:, used], confusion, said[:, used])
-    names = [labels.classes[int(used[k])].as_py() for k in alone]
+    names = sorted(labels.classes[int(used[k])].as_py() for k in alone)
     if not names:
         return ConditionAnswer(ANCHORED, True, "Yes.", "Each class is pinned to something.")
     return ConditionAnswer(

@@ -126,9 +126,12 @@ def fit_crowd_model(
 ) -> tuple[ConfusionParameters, FloatArray]:
     """Dawid–Skene from the majority's start, and the posterior of each task (N, K).
 
-    What `DawidSkene` does, but for how sure the workers' skills are, which nothing here asks.
+    What `DawidSkene` does, but for how sure the workers' skills are, which nothing here asks. Tasks without labels are
+    left out of the fit: their posterior, the class shares, would count among these and slow EM down.
     """
-    prepared, pseudo = prepare(labels), np.full((1, labels.n_classes, labels.n_classes), smoothing)
+    told = labels.labels_per_task > 0
+    prepared = prepare(labels if told.all() else labels.keep_tasks(told))
+    pseudo = np.full((1, labels.n_classes, labels.n_classes), smoothing)
 
     def step(parameters: ConfusionParameters) -> tuple[float, float, ConfusionParameters]:
         found = prepared.e_step(parameters.log_prior, parameters.log_table, NO_GOLD)
@@ -138,8 +141,10 @@ def fit_crowd_model(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StillImproving)  # a last digit of the consensus changes nothing here
         ended = climb([start], step, max_iter=steps, tol=tolerance * labels.n_labels, name="consensus").parameters
-    posterior = np.empty((labels.n_tasks, labels.n_classes))
-    prepared.e_step(ended.log_prior, ended.log_table, NO_GOLD, posterior)
+    found = np.empty((int(told.sum()), labels.n_classes))
+    prepared.e_step(ended.log_prior, ended.log_table, NO_GOLD, found)
+    posterior = np.tile(np.exp(ended.log_prior), (labels.n_tasks, 1))
+    posterior[told] = found
     return ended, posterior
 
 

@@ -56,12 +56,12 @@ __all__ = [
 
 def headline_numbers(audit: Audit) -> list[tuple[str, str]]:
     """The few figures at the top: a number, and what it counts."""
-    labels = audit.labels
+    labels, (n_workers, n_tasks) = audit.labels, _count_those_with_labels(audit)
     flagged = sum(verdict != FINE for verdict in audit.verdicts)
     return [
         (f"{labels.n_labels:,}", "label" if labels.n_labels == 1 else "labels"),
-        (f"{labels.n_tasks:,}", "task" if labels.n_tasks == 1 else "tasks"),
-        (f"{labels.n_workers:,}", "worker" if labels.n_workers == 1 else "workers"),
+        (f"{n_tasks:,}", "task" if n_tasks == 1 else "tasks"),
+        (f"{n_workers:,}", "worker" if n_workers == 1 else "workers"),
         (format_percent(_mean_or_zero(task_confidences(audit.model) >= SURE)), "of tasks it is at least 90% sure of"),
         *_expected_wrong_headline(audit.model),
         (f"{flagged:,}", "worker flagged" if flagged == 1 else "workers flagged"),
@@ -101,13 +101,19 @@ def describe_tests_basis(audit: Audit) -> str:
 
 
 def _describe_crowd(audit: Audit) -> str:
-    labels = audit.labels
-    average = labels.n_labels / max(labels.n_tasks, 1)
+    labels, (n_workers, n_tasks) = audit.labels, _count_those_with_labels(audit)
+    average = labels.n_labels / max(n_tasks, 1)
     return (
-        f"{format_count(labels.n_workers, 'worker')} gave {format_count(labels.n_labels, 'label')} on "
-        f"{format_count(labels.n_tasks, 'task')}, {f'{average:,.1f}'.removesuffix('.0')} a task, choosing between "
+        f"{format_count(n_workers, 'worker')} gave {format_count(labels.n_labels, 'label')} on "
+        f"{format_count(n_tasks, 'task')}, {f'{average:,.1f}'.removesuffix('.0')} a task, choosing between "
         f"{format_count(labels.n_classes, 'class', 'classes')}."
     )
+
+
+def _count_those_with_labels(audit: Audit) -> tuple[int, int]:
+    """Workers, and tasks, that have labels: the others have no part in an audit."""
+    labels = audit.labels
+    return int((labels.labels_per_worker > 0).sum()), int((labels.labels_per_task > 0).sum())
 
 
 def _describe_skill(audit: Audit) -> str:
@@ -130,7 +136,7 @@ def _describe_skill(audit: Audit) -> str:
 
 def _describe_flags(audit: Audit) -> str:
     times = Counter(each for each in audit.verdicts if each != FINE)
-    flagged, n_workers = sum(times.values()), audit.labels.n_workers
+    flagged, (n_workers, _) = sum(times.values()), _count_those_with_labels(audit)
     if not flagged:
         return "No worker is flagged. That is no proof of honesty: those with few labels cannot be told from chance."
     are, workers = "is" if flagged == 1 else "are", format_count(n_workers, "worker")

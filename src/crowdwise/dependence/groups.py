@@ -138,6 +138,21 @@ class Dependence:
         """κ of every two tested workers (m, m), not a number where they share no task or cannot but agree."""
         return excess_agreement_kappa(self.shared, self.same, self.expected)
 
+    def restore_order(self, workers: IntArray, n_workers: int) -> Dependence:
+        """The same with the workers as the labels have them; `workers` are their positions."""
+        sorting = np.argsort(workers[self.tested])
+        pairs = {
+            each.name: getattr(self, each.name)[np.ix_(sorting, sorting)]
+            for each in fields(Dependence)
+            if np.ndim(getattr(self, each.name)) == 2
+        }
+        groups, p_value = np.full(n_workers, -1), np.full(n_workers, np.nan)
+        groups[workers], p_value[workers] = self.groups, self.p_value
+        joined = groups >= 0
+        _, first, number = np.unique(groups[joined], return_index=True, return_inverse=True)
+        groups[joined] = np.argsort(np.argsort(first))[number]  # counted from the first worker on
+        return replace(self, tested=workers[self.tested][sorting], groups=groups, p_value=p_value, **pairs)
+
 
 def draw_representatives(labels: CrowdLabels, groups: IntArray, generator: np.random.Generator) -> IntArray:
     """The edge (S,) that represents each edge's group on its task: one of the group's labels there, at random."""
@@ -262,23 +277,7 @@ def find_groups(labels: CrowdLabels, *, level: float, random_state: int) -> Depe
     labels = read_labels(labels)
     order = order_by_content(labels)  # which draws go by, so that rows may come in any order
     found = _find_groups_in_order(order.arrange(labels), level, random_state)
-    return None if found is None else _restore_order(found, order.workers, labels.n_workers)
-
-
-def _restore_order(found: Dependence, workers: IntArray, n_workers: int) -> Dependence:
-    """The same with the workers as the labels have them; `workers` are their positions."""
-    sorting = np.argsort(workers[found.tested])
-    pairs = {
-        each.name: getattr(found, each.name)[np.ix_(sorting, sorting)]
-        for each in fields(Dependence)
-        if np.ndim(getattr(found, each.name)) == 2
-    }
-    groups, p_value = np.full(n_workers, -1), np.full(n_workers, np.nan)
-    groups[workers], p_value[workers] = found.groups, found.p_value
-    joined = groups >= 0
-    _, first, number = np.unique(groups[joined], return_index=True, return_inverse=True)
-    groups[joined] = np.argsort(np.argsort(first))[number]  # counted from the first worker on
-    return replace(found, tested=workers[found.tested][sorting], groups=groups, p_value=p_value, **pairs)
+    return None if found is None else found.restore_order(order.workers, labels.n_workers)
 
 
 def _find_groups_in_order(labels: CrowdLabels, level: float, random_state: int) -> Dependence | None:

@@ -53,10 +53,9 @@ def choose_engine(n_labels: int, n_classes: int) -> str:
         return "numpy"
     fault = find_compiler_fault()
     if fault and asked == "numba":
-        raise InputError(
-            f"The engine 'numba' cannot run here ({fault}). Use the engine 'numpy', or install numba anew: pip install "
-            "--force-reinstall numba."
-        )
+        variable = _find_disabling_variable()
+        advice = f"unset {variable}" if variable else "install numba anew: pip install --force-reinstall numba"
+        raise InputError(f"The engine 'numba' cannot run here ({fault}). Use the engine 'numpy', or {advice}.")
     return "numpy" if fault else "numba"
 
 
@@ -99,7 +98,9 @@ def find_compiler_fault() -> str:
     try:
         import_module("crowdwise.labels.loop_compiler").check_compiler()
     except Exception as error:  # a library that is missing or does not fit fails in many ways
-        fault = " ".join(f"{type(error).__name__}: {error}".split())
+        variable = _find_disabling_variable()
+        said = f"{variable} is {quote(os.environ[variable])}" if variable else f"{type(error).__name__}: {error}"
+        fault = " ".join(said.split())
         warnings.warn(
             f"Loops cannot be compiled here ({fault}): large data run in NumPy, which is slower.",
             RuntimeWarning,
@@ -107,6 +108,14 @@ def find_compiler_fault() -> str:
         )
         return fault
     return ""
+
+
+def _find_disabling_variable() -> str:
+    """A variable of the environment by which numba compiles nothing or does not start; "" where there is none."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0").strip() not in ("", "0"):
+        return "NUMBA_DISABLE_JIT"
+    threads = os.environ.get("NUMBA_NUM_THREADS", "1").strip()
+    return "NUMBA_NUM_THREADS" if threads.lstrip("+-").isdecimal() and int(threads) < 1 else ""
 
 
 @contextmanager

@@ -291,6 +291,12 @@ class Learner(TrainedModel, CrowdModel):
     def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
         raise NotImplementedError
 
+    def _align_labels(self, labels: CrowdLabels) -> CrowdLabels:
+        """New labels as the model knows them; a worker who had no labels to learn from counts as unknown."""
+        found = super()._align_labels(labels)
+        worker = np.where(np.append(self.labels_per_worker_, 0) > 0, np.arange(found.n_workers), found.n_workers - 1)
+        return replace(found, worker=worker[found.worker])
+
     def _restored_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
         """The objective of a saved model, which is then given the saved parameters and buffers.
 

@@ -78,7 +78,10 @@ class TrainingData:
 
 
 class Crowd(TrainingData):
-    """Labels as tensors on the device, sorted by task: task t's are `ptr[t]:ptr[t + 1]`. `labels` has their names."""
+    """Labels as tensors on the device, sorted by task: task t's are `ptr[t]:ptr[t + 1]`. `labels` has their names.
+
+    `with_labels` (m,) are the workers who gave some: the others must not move what is learnt of these.
+    """
 
     def __init__(self, labels: CrowdLabels, device: torch.device | str = "cpu") -> None:
         self.labels = labels
@@ -88,6 +91,11 @@ class Crowd(TrainingData):
             torch.as_tensor(column.astype("int64"), device=device)
             for column in (labels.task, labels.worker, labels.label, labels.task_ptr)
         )
+        self.with_labels = torch.unique(self.worker)
+
+    def select_workers_with_labels(self, values: Tensor) -> Tensor:
+        """Values (m, …) of the workers who have labels, from those of all (M, …)."""
+        return values if len(self.with_labels) == self.n_workers else values.index_select(0, self.with_labels)
 
     @property
     def device(self) -> torch.device:

@@ -21,7 +21,7 @@ Departures: equations are those of the authors' program (embeddings of 20 number
 which the first has 128 units, λ = 1e-5). Tasks are embedded from what the classifier's last layer sees, where the
 program has a second network on the raw features: any classifier will do, and the embedding costs next to nothing. A
 worker's matrix, which the paper has not, is softmax(ω G[k] + (1 − ω) W_w[k]) for truth k, its mean over their labels in
-the last epoch (`MeanConfusions`).
+the last epoch (`MeanConfusions`). Workers without labels have no part in the last term.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import divide_by_labels
 from crowdwise.learn.networks import representation_width
 from crowdwise.learn.objective import Objective
-from crowdwise.learn.worker_models import MeanConfusions
+from crowdwise.learn.worker_models import MeanConfusions, draw_for_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +82,8 @@ class CommonObjective(Objective):
         self.common = nn.Parameter(start.clone())
         self.own = nn.Parameter(start.repeat(crowd.n_workers, 1, 1))
         self.of_task = nn.Sequential(nn.Linear(width, HIDDEN), nn.Linear(HIDDEN, embedding))
-        self.of_worker = nn.Embedding(crowd.n_workers, embedding)
+        drawn = draw_for_workers(crowd, (embedding,), nn.init.normal_)
+        self.of_worker = nn.Embedding(crowd.n_workers, embedding, _weight=drawn)
         self.mean = MeanConfusions(crowd.n_workers, crowd.n_classes)
         self.strength = strength
 
@@ -100,7 +101,8 @@ class CommonObjective(Objective):
         if self.training:
             self.mean.add(batch.worker, layers.softmax(dim=2), f[batch.owner])
         cost = functional.cross_entropy(label_logits(f[batch.owner], layers), batch.label, reduction="sum")
-        return divide_by_labels(cost, batch) - self.strength * layer_distance(self.common, self.own)
+        apart = layer_distance(self.common, self.crowd.select_workers_with_labels(self.own))
+        return divide_by_labels(cost, batch) - self.strength * apart
 
     def begin_epoch(self, epoch: int, forecast: Callable[[], Tensor]) -> None:  # noqa: ARG002
         """Begin the mean matrices anew."""

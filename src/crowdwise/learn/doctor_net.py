@@ -40,6 +40,7 @@ from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, divide_by_tasks
 from crowdwise.learn.networks import representation_width
 from crowdwise.learn.objective import Objective
+from crowdwise.learn.worker_models import draw_for_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,9 +98,12 @@ class DoctorObjective(Objective):
     def __init__(self, crowd: Crowd, n_features: int, *, weighted: bool) -> None:
         super().__init__(crowd)
         reach = 1 / math.sqrt(n_features)  # as torch starts a linear layer
-        shape = (crowd.n_workers, crowd.n_classes, n_features)
-        self.heads = nn.Parameter(torch.empty(shape, device=self.device).uniform_(-reach, reach))
-        self.bias = nn.Parameter(torch.empty(shape[:2], device=self.device).uniform_(-reach, reach))
+
+        def draw(values: Tensor) -> Tensor:
+            return values.uniform_(-reach, reach)
+
+        self.heads = nn.Parameter(draw_for_workers(crowd, (crowd.n_classes, n_features), draw))
+        self.bias = nn.Parameter(draw_for_workers(crowd, (crowd.n_classes,), draw))
         self.logits = nn.Parameter(torch.zeros(crowd.n_workers, device=self.device), requires_grad=weighted)
         self.heard: Tensor
         self.register_buffer("heard", torch.bincount(crowd.worker, minlength=crowd.n_workers) > 0)

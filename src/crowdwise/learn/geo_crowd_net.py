@@ -26,7 +26,8 @@ the number of tasks: that would only add a constant, K log B. The authors choose
 from {0.1, 0.2} for LabelMe in their published program and 0.01 in that of their later COINNet; here it is 0.01 and
 chosen by no truth.
 After training, `ConfusionLearner` makes matrices that go with the chosen epoch's classifier beside the learnt ones: the
-epoch is chosen for the classifier's sake, often before they have come far from their start.
+epoch is chosen for the classifier's sake, often before they have come far from their start. W has the matrices of the
+workers with labels.
 """
 
 from __future__ import annotations
@@ -70,8 +71,14 @@ class GeoObjective(ConfusionObjective):
     def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """The criterion of Ibrahim et al. 2025, sums over tasks and labels as those of the batch."""
         f, confusion = seen.logits.softmax(dim=1), self.workers()
-        volume = volume_of_outputs(f, RIDGE) if self.regularizer == "F" else volume_of_workers(confusion, RIDGE)
+        volume = self._log_volume(f, confusion)
         return divide_by_labels(coupled_cross_entropy(f, confusion, batch), batch) - self.strength * volume
+
+    def _log_volume(self, f: Tensor, confusion: Tensor) -> Tensor:
+        """Of the classifier's outputs, or of the matrices of the workers who have labels."""
+        if self.regularizer == "F":
+            return volume_of_outputs(f, RIDGE)
+        return volume_of_workers(self.crowd.select_workers_with_labels(confusion), RIDGE)
 
 
 @estimator

@@ -174,9 +174,10 @@ class MigObjective(Objective):
         return seen.logits.log_softmax(dim=1)[:, self.order]
 
     def log_posterior(self, log_f: Tensor, owner: Tensor, worker: Tensor, label: Tensor, confusion: Tensor) -> Tensor:
-        """Log ζ: f·g/p, normalised. A stranger has the mean of the weights."""
+        """Log ζ: f·g/p, normalised. A stranger has the mean of the weights of workers who have labels."""
         del confusion
-        weights = torch.cat([self.weights, self.weights.mean(dim=0, keepdim=True)])[:, self.order]
+        stranger = self.weights[self.counts.sum(dim=1) > 0].mean(dim=0, keepdim=True)
+        weights = torch.cat([self.weights, stranger])[:, self.order]
         return log_posterior_given_labels(log_f, owner, weights[worker, :, label].to(log_f.dtype))
 
     def held_out(self, log_f: Tensor, crowd: Crowd) -> Tensor | None:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from crowdwise.fitting.crowd_model import align_labels
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import MATRICES
 from crowdwise.fitting.parameter_checks import as_numbers, check_shares
@@ -107,6 +108,10 @@ class OracleConfusion(Learner):
 
     def _warn_if_not_identifiable(self, answers: CrowdLabels, f: FloatArray) -> None:
         """The workers are known: there is nothing to be told apart."""
+
+    def _align_labels(self, labels: CrowdLabels) -> CrowdLabels:
+        """New labels as the model knows them; of workers without labels to learn from, the matrices are known too."""
+        return align_labels(labels, self._names.workers, self._names.classes)
 
     def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         matrices = torch.as_tensor(as_numbers(self.confusion, "confusion"), device=crowd.task.device).float()

@@ -29,7 +29,8 @@ workers, (N / BM) Σ over labels of tr(A[w]) / n[w] with N tasks, B in the batch
 batches is the penalty of all who gave labels; and a worker's matrix moves when they have a label in the batch
 (`lazy_adam`). Not so with `clip`, several devices or 16-mixed precision.
 After training, `ConfusionLearner` makes matrices that go with the chosen epoch's classifier beside the learnt ones: the
-epoch is chosen for the classifier's sake, often before they have come far from their start.
+epoch is chosen for the classifier's sake, often before they have come far from their start. Workers without labels have
+no part in the penalty.
 """
 
 from __future__ import annotations
@@ -87,15 +88,16 @@ class TraceObjective(ConfusionObjective):
     def allow_lazy_steps(self, n_tasks: int, batch_size: int) -> None:
         """Steps over the batch's workers alone, in a crowd that is large beside them."""
         crowd, lazy = self.crowd, isinstance(self.workers, Confusions)
-        if lazy and crowd.n_workers * n_tasks > LARGE_CROWD * batch_size * crowd.n_labels:
+        n_workers = len(crowd.with_labels)
+        if lazy and n_workers * n_tasks > LARGE_CROWD * batch_size * crowd.n_labels:
             given = torch.bincount(crowd.worker, minlength=crowd.n_workers).clamp(min=1)
-            self.weight = (n_tasks / (crowd.n_workers * given)).to(self.workers.rho.dtype)
+            self.weight = (n_tasks / (n_workers * given)).to(self.workers.rho.dtype)
 
     def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
-        """Equation (4), the first sum as a mean over the batch's tasks, the second as a mean over workers."""
+        """Equation (4), the first sum as a mean over the batch's tasks, the second as a mean over those with labels."""
         if self.weight is None or not isinstance(self.workers, Confusions):
             said, diagonal = self.workers.label_entries_and_diagonal(batch.worker, batch.label)
-            penalty = trace_penalty(diagonal, log=self.log)
+            penalty = trace_penalty(self.crowd.select_workers_with_labels(diagonal), log=self.log)
         else:
             rows, place, times = batch.worker.unique(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
             said, diagonal = self.workers.entries_of_some(rows, place, batch.label)

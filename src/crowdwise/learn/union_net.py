@@ -20,7 +20,7 @@ matrices together, and never multiplied whole.
 Departures: known from the paper's abstract and another library's account of its variant B; variant A is not here. (7)
 is what the softmax is taken of, as in that account, so that the diagonal starts e times as likely as the rest (with
 ε = 0), and not at 1 − ε: where it started there, the rest would hardly have a gradient. A worker's matrix is their
-block of T, rows normalised.
+block of T, rows normalised. Workers without labels belong to no sum: they could not have answered.
 """
 
 from __future__ import annotations
@@ -48,17 +48,18 @@ __all__ = ["UnionNet"]
 
 
 class UnionTransition(nn.Module):
-    """T[w, truth, label], which sums to one over workers and labels."""
+    """T[w, truth, label], which sums to one over labels and over the workers who have some."""
 
-    def __init__(self, n_workers: int, n_classes: int, epsilon: float) -> None:
+    def __init__(self, crowd: Crowd, epsilon: float) -> None:
         super().__init__()
-        eye = torch.eye(n_classes)
-        start = (1 - epsilon) * eye + epsilon / (n_classes - 1) * (1 - eye)
-        self.rho = nn.Parameter(start.repeat(n_workers, 1, 1))
+        eye = torch.eye(crowd.n_classes)
+        start = (1 - epsilon) * eye + epsilon / (crowd.n_classes - 1) * (1 - eye)
+        self.rho = nn.Parameter(start.repeat(crowd.n_workers, 1, 1))
 
-    def forward(self) -> Tensor:
+    def forward(self, crowd: Crowd) -> Tensor:
         """All of T (M, K, K)."""
-        return (self.rho - self.rho.logsumexp(dim=(0, 2), keepdim=True)).exp()
+        total = crowd.select_workers_with_labels(self.rho).logsumexp(dim=(0, 2), keepdim=True)
+        return (self.rho - total).exp()
 
 
 class UnionObjective(Objective):
@@ -66,11 +67,12 @@ class UnionObjective(Objective):
 
     def __init__(self, crowd: Crowd, epsilon: float) -> None:
         super().__init__(crowd)
-        self.union = UnionTransition(crowd.n_workers, crowd.n_classes, epsilon)
+        self.union = UnionTransition(crowd, epsilon)
 
     def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """Equation (6), the mean over the batch's tasks."""
-        return divide_by_tasks(coupled_cross_entropy(seen.logits.softmax(dim=1), self.union(), batch), batch)
+        transition = self.union(self.crowd)
+        return divide_by_tasks(coupled_cross_entropy(seen.logits.softmax(dim=1), transition, batch), batch)
 
     def confusion(self) -> Tensor:
         """Each worker's block, rows normalised: what they say, given that they answer."""

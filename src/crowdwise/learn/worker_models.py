@@ -16,6 +16,8 @@ from crowdwise.labels.errors import InputError, quote
 from crowdwise.learn.lazy_adam import take_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
     from crowdwise.labels.types import FloatArray
@@ -28,6 +30,7 @@ __all__ = [
     "SoftmaxConfusions",
     "confusion_pseudo_counts",
     "dirichlet_logs",
+    "draw_for_workers",
     "fit_confusions_to_classifier",
     "log_posterior_given_labels",
     "smooth_rows",
@@ -218,6 +221,13 @@ class MeanConfusions(nn.Module):
         """All matrices (M, K, K); rows of `otherwise` (M, K, K) for classes that a worker has not met."""
         met = self.weight[:, :, None]
         return torch.where(met > 1e-6, self.total / met.clamp(min=1e-6), otherwise)
+
+
+def draw_for_workers(crowd: Crowd, shape: tuple[int, ...], draw: Callable[[Tensor], Tensor]) -> Tensor:
+    """Values (M, …) that `draw` fills in place for the workers who have labels; 0 for the others, who cost no draw."""
+    values = torch.zeros(crowd.n_workers, *shape, device=crowd.device)
+    values[crowd.with_labels] = draw(torch.empty(len(crowd.with_labels), *shape, device=crowd.device))
+    return values
 
 
 def fit_confusions_to_classifier(crowd: Crowd, log_f: Tensor) -> Tensor:

@@ -74,7 +74,9 @@ class GradeModel(KindModel[Grades]):
     def consensus(self, level: float = 0.9) -> Any:
         """Table of task, label (the median), confidence, expected grade, low and high, and n_answers.
 
-        The classes from low to high hold the truth with at least the probability `level`.
+        The classes from low to high hold at least the probability `level` of the posterior. How often they hold the
+        truth depends on the method: of 90 % intervals, those of `dawid-skene` held it in 64 % of the tasks of simulated
+        crowds, those of `ordered-classes` in 92 % (docs/kinds.md).
         """
         self._check_fitted()
         return self._table_of_grades(self._names["tasks"], self.posterior_, self.answers_per_task_, check_level(level))
