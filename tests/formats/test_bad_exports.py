@@ -159,6 +159,14 @@ def test_a_damaged_archive(tmp_path: Path) -> None:
         read_export(tmp_path / "d.zip")
 
 
+def test_an_empty_file_among_others_is_noted(tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLES / "sagemaker", tmp_path / "sagemaker")
+    first = min((tmp_path / "sagemaker").rglob("*.json"))
+    first.write_bytes(b"")
+    with pytest.warns(InputWarning, match=f"{first.name} is empty, and left out"):
+        read_export(tmp_path / "sagemaker")
+
+
 def test_an_empty_archive_is_called_so(tmp_path: Path) -> None:
     zipfile.ZipFile(tmp_path / "d.zip", "w").close()
     with pytest.raises(InputError, match="with nothing in it"):

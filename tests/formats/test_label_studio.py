@@ -211,6 +211,16 @@ def test_unknown_results_are_counted(tmp_path: Path) -> None:
         read_labels(written([only], tmp_path))
 
 
+def test_a_choice_of_nothing_is_counted(tmp_path: Path) -> None:
+    record = json.loads((EXAMPLES / "label-studio.json").read_text())
+    before = read_export(EXAMPLES / "label-studio.json").labels.n_labels
+    record[0]["annotations"][0]["result"][0]["value"]["choices"] = []
+    (tmp_path / "e.json").write_text(json.dumps(record))
+    found = read_export(tmp_path / "e.json")
+    assert found.labels.n_labels == before - 1
+    assert found.left_out["choices without a choice"] == 1
+
+
 def test_a_record_that_is_no_object(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"record 2 holds 5, not an object"):
         read_labels(written([tasks()[0], 5], tmp_path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import warnings
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from crowdwise.kinds import (
     Values,
     kind,
     kinds,
+    read_boxes,
     read_comparisons,
     read_grades,
     read_label_sets,
@@ -276,3 +278,38 @@ def test_options_of_readers_that_are_no_names_are_refused(read: Any, given: dict
     table = {"task": [1], "worker": ["ann"], "value": [1.0], "mask": ["[]"], "winner": ["a"], "loser": ["b"]}
     with pytest.raises(InputError, match=next(iter(given))):
         read(table, **given)
+
+
+def test_values_too_small_to_reckon_with() -> None:
+    table = {"task": [1, 1, 2], "worker": ["a", "b", "a"], "value": [1e-31, -2e-31, 0.0]}
+    with pytest.raises(InputError, match=r"as large as 1e-30\. Give them in a smaller unit"):
+        read_values(table)
+    with pytest.raises(InputError, match="as large as 1e-30"):
+        Values.from_codes([0, 0], [0, 1], [1e-300, 0.0], tasks=1, workers=2)
+    assert read_values({**table, "value": [1e-31, 2.0, 0.0]}).n_answers == 3
+    assert read_values({**table, "value": [0.0, 0.0, 0.0]}).n_answers == 3
+
+
+def test_runs_of_no_length() -> None:
+    mask = json.dumps({"size": [4, 4], "counts": [-3, 19]})
+    with pytest.raises(InputError, match="the counts hold -3; a run is of no pixels or more"):
+        read_masks({"task": [1], "worker": ["a"], "rle": [mask]})
+
+
+@pytest.mark.parametrize(
+    ("read", "said"),
+    [
+        (read_label_sets, {"labels": ["cat|dog", "Cat", "cat", "dog"]}),
+        (read_grades, {"grade": ["low", "Low", "high", "low"], "classes": ["low", "Low", "high"]}),
+        (read_boxes, {"x_min": [1] * 4, "y_min": [1] * 4, "x_max": [2] * 4, "y_max": [2] * 4, "label": [*"aAab"]}),
+    ],
+    ids=["sets", "declared grades", "boxes"],
+)
+def test_classes_that_hardly_differ_are_noted(read: Any, said: dict[str, Any]) -> None:
+    classes = said.get("classes")
+    table = {"task": [1, 1, 2, 2], "worker": ["a", "b"] * 2, **said}
+    table.pop("classes", None)
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always")
+        read(table, **({} if classes is None else {"classes": classes}))
+    assert len([each for each in noted if "Classes whose names differ" in str(each.message)]) == (classes is None)

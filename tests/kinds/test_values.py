@@ -383,8 +383,8 @@ HARD = {
     "one worker": {"task": list("abcd"), "worker": ["x"] * 4, "value": [1.0, 2.0, 3.0, 9.0]},
     "all the same": {"task": [1, 1, 2, 2, 3, 3], "worker": ["x", "y"] * 3, "value": [7.0] * 6},
     "unanimous": {"task": [1, 1, 2, 2, 3, 3], "worker": ["x", "y"] * 3, "value": [1.0, 1.0, 5.0, 5.0, 2.0, 2.0]},
-    "large numbers": {"task": [1, 1, 2, 2], "worker": ["x", "y"] * 2, "value": [1e99, 2e99, -1e99, -3e99]},
-    "tiny numbers": {"task": [1, 1, 2, 2], "worker": ["x", "y"] * 2, "value": [1e-90, 2e-90, -1e-90, -3e-90]},
+    "large numbers": {"task": [1, 1, 2, 2], "worker": ["x", "y"] * 2, "value": [1e39, 2e39, -1e39, -3e39]},
+    "tiny numbers": {"task": [1, 1, 2, 2], "worker": ["x", "y"] * 2, "value": [1e-29, 2e-29, -1e-29, -3e-29]},
 }
 
 

@@ -258,3 +258,16 @@ def _says(error: InputError, said: list[str]) -> None:
     assert all(part in message for part in said), message
     assert len(message) < 700
     assert "\n" not in message
+
+
+def test_a_closed_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(InputError, match="Standard input is closed"):
+        read_labels("-")
+    monkeypatch.setattr("sys.stdin", io.StringIO("task,worker,label\n1,a,x\n2,a,y\n"))
+    assert read_labels("-").n_labels == 2
+
+
+def test_a_table_in_place_of_its_path() -> None:
+    with pytest.raises(InputError, match="Cannot read"):
+        read_labels("task,worker,label\n" + "t1,ann,cat\n" * 40)

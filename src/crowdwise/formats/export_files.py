@@ -66,6 +66,9 @@ class ExportFile:
 
     def records(self) -> JsonRecords | TableRecords:
         """The records of JSON, or the rows of Parquet or Arrow, one by one."""
+        if not self.blob.head():
+            words = f"{self.blob.name} is empty, and left out. If answers are missing, export or copy it again."
+            warnings.warn(words, InputWarning, stacklevel=2)
         return TableRecords(self.blob) if is_binary_table(self.blob.head()) else JsonRecords(self.blob)
 
     def only_record(self) -> Any:
@@ -159,7 +162,7 @@ def open_files(source: str | Path | Blob | Sequence[str | Path]) -> ExportFiles:
             return ExportFiles(source.name, _list_archive(source), is_bundle=True, archive=source)
         return ExportFiles(source.name, (ExportFile(PurePosixPath(source.name), lambda: source),))
     paths = expand_paths([source] if isinstance(source, str | Path) else source)
-    if len(paths) == 1 and Path(paths[0]).is_dir():
+    if len(paths) == 1 and _is_folder(paths[0]):
         folder = Path(paths[0])
         files = _list_folder(folder)
         if any(file.path.name == "dataset_info.json" for file in files):  # of Hugging Face, with its notes beside it
@@ -170,6 +173,13 @@ def open_files(source: str | Path | Blob | Sequence[str | Path]) -> ExportFiles:
     above = os.path.commonpath([Path(path).absolute().parent for path in paths])
     named = tuple(ExportFile(PurePosixPath(*_relative(path, above)), _opener(path)) for path in paths)
     return ExportFiles(f"{escape_letters(named[0].path.name)} and {len(named) - 1} more", named)
+
+
+def _is_folder(path: str | Path) -> bool:
+    try:
+        return Path(path).is_dir()
+    except OSError as error:  # a name that no file can have, such as a whole table
+        raise InputError(f"Cannot read {quote(str(path))}: {error.strerror}.") from error
 
 
 def open_files_of_workers(paths: Sequence[str | Path], workers: Sequence[str]) -> ExportFiles:

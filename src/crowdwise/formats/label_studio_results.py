@@ -177,6 +177,9 @@ def read_result(
             f"{where()}: the value of a result of type {quote(kind)} {missing}: {quote(value)}. It is of another "
             "version of Label Studio, or was changed after the export."
         ) from error
+    if not read[1] and kind in ("choices", "taxonomy"):
+        found.left_out[f"{kind} without a choice"] += 1
+        return None
     if read[0] == "boxes" and any(lies_outside(row, PERCENT) for row in read[1]):
         found.outside.append(where())
     return read

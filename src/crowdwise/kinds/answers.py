@@ -44,7 +44,7 @@ __all__ = [
 
 
 MOST_NAMES = 2**31  # positions are int32
-LARGEST_VALUE = 1e100  # squares of values are summed
+LARGEST_VALUE = 1e40  # squares of values, and powers of these, are reckoned with and saved
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -14,6 +14,7 @@ from crowdwise.kinds.answer_table import AnswerTable, TaskOptions, open_columns,
 from crowdwise.kinds.answers import TaskAnswers, as_numbers, code_column, names_or_numbers
 from crowdwise.labels.columns import candidates
 from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.similar_names import warn_of_similar_names
 from crowdwise.labels.source_location import format_count
 from crowdwise.labels.table_output import native_table
 
@@ -216,6 +217,7 @@ def read_marks(kind: type[M], table: AnswerTable, place: FloatArray, options: Ma
     kind._check_places(place, marked, lambda rows: table.place.name_rows(rows.tolist()))
     columns = table.encode_task_answers() | {"place": place}
     labels = _encode_labels(table, marked) or (pa.array([ONE_CLASS]), np.zeros(len(place), np.int32))
+    warn_of_similar_names({"Classes": labels[0]})
     columns |= {"classes": labels[0], "label": labels[1]}
     return kind._from_columns(columns, options.get("on_duplicate", "error"), table.place)
 

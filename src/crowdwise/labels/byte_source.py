@@ -169,10 +169,12 @@ def refuse_no_path(source: Any) -> Any:
 
 
 def _read_standard_input() -> bytes:
+    if sys.stdin is None:
+        raise InputError("Standard input is closed. Give a file.")
     try:
         handle = sys.stdin.fileno()
     except (OSError, ValueError, AttributeError):  # something else stands in for it
-        return sys.stdin.buffer.read()
+        return sys.stdin.buffer.read() if hasattr(sys.stdin, "buffer") else sys.stdin.read().encode()
     if stat.S_ISCHR(os.fstat(handle).st_mode):
         return _read_special_file(handle, "Standard input")
     try:

@@ -106,7 +106,9 @@ def decode_run_lengths(given: Any, size: tuple[int, int] | None = None) -> BoolA
         raise InputError('there is no size. Give {"size": [height, width], "counts": …}, or columns width and height')
     height, width = check_frame(size)
     counts = _as_counts(given)
-    if (counts < 0).any() or not counts.size or (counts > height * width).any() or counts.sum() != height * width:
+    if (counts < 0).any():
+        raise InputError(f"the counts hold {counts.min()}; a run is of no pixels or more")
+    if not counts.size or (counts > height * width).any() or counts.sum() != height * width:
         raise InputError(f"the counts do not add up to the {height} × {width} pixels of its size")
     inside = np.repeat(np.arange(counts.size) % 2 == 1, counts)
     return inside.reshape(width, height).T

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from crowdwise.kinds.answer_table import cast_to_text
 from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.similar_names import warn_of_similar_names
 from crowdwise.labels.vocabulary import as_vocabulary, parse_integers, positions, union
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def read_sets(table: AnswerTable, role: str, classes: pa.Array | None, *, more: 
                 "on the command line --classes)."
             )
         classes = _in_order(names)
+        warn_of_similar_names({"Classes": classes})
     if len(classes) > MOST_CLASSES:
         raise InputError(f"There are {len(classes):,} classes, more than {MOST_CLASSES:,}. Join rare ones first.")
     there = positions(pa.array(names, pa.string()), classes)

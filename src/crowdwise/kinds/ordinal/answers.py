@@ -13,6 +13,7 @@ from crowdwise.kinds.answers import TaskAnswers, code_column, names_or_numbers
 from crowdwise.kinds.reader_decorator import reader_of
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.similar_names import warn_of_similar_names
 from crowdwise.labels.vocabulary import as_text, as_vocabulary, positions
 
 if TYPE_CHECKING:
@@ -165,5 +166,7 @@ def read_grades(
     tasks = table.encode_task_answers()
     codes, names = encode_grades(table, None if classes is None else as_vocabulary(classes, "class"))
     check_classes(names)
+    if classes is None:
+        warn_of_similar_names({"Classes": names})
     columns = tasks | {"grade": codes, "classes": names}
     return Grades._from_columns(columns, options.get("on_duplicate", "error"), table.place)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Values", "read_values"]
 
+SMALLEST = 1e-30  # squares of values, and powers of these, are reckoned with
 FEW = 20  # different values, up to which they can be taken for classes
 NEEDS = "Values need the columns task, worker and value, and a row for each answer."
 
@@ -56,6 +57,7 @@ class Values(TaskAnswers, kind="values", noun="value", said=("value",)):
             raise InputError(f"value has the shape {numbers.shape}; there are {len(coordinates)} coordinates.")
         if not np.isfinite(numbers).all():
             raise InputError("value holds what is no finite number. Leave those answers out.")
+        _refuse_tiny_values(numbers)
         return {"value": numbers, "coordinates": tuple(coordinates)}
 
     @property
@@ -102,5 +104,11 @@ def read_values(source: Any, *, value: str | tuple[str, ...] | None = None, **op
     table = open_task_table(source, NEEDS, options, given)
     coordinates = tuple(several) if several else ("value",)
     numbers = np.column_stack([table.read_numbers(name) for name in coordinates])
+    _refuse_tiny_values(numbers)
     columns = table.encode_task_answers() | {"value": numbers, "coordinates": coordinates}
     return Values._from_columns(columns, options.get("on_duplicate", "error"), table.place)
+
+
+def _refuse_tiny_values(numbers: FloatArray) -> None:
+    if 0 < np.abs(numbers).max(initial=0.0) < SMALLEST:
+        raise InputError(f"No value is as large as {SMALLEST:g}. Give them in a smaller unit.")
