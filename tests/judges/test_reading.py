@@ -278,3 +278,10 @@ def test_classes_that_are_no_list_of_names(classes: Any) -> None:
 def test_columns_whose_names_are_no_text() -> None:
     with pytest.raises(InputError, match="column"):
         read_panel({1: ["a"], 2: ["b"]})
+
+
+def test_what_is_odd_in_the_tables_beside_the_votes_is_noted() -> None:
+    with pytest.warns(InputWarning, match="The costs name 'zz', who gave no vote"):
+        cw.judges.evaluate_panel(VOTES, PEOPLE, costs={"m": 1.0, "zz": 2.0})
+    again = {name: [*values, *values[:1]] for name, values in PEOPLE.items()}
+    assert "People answered 1 of their tasks more than once" in " ".join(read_panel(VOTES, again).notes)

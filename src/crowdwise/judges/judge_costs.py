@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crowdwise.kinds.answer_table import open_table
-from crowdwise.labels.errors import InputError, listing
+from crowdwise.labels.errors import InputError, InputWarning, listing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +52,9 @@ def read_costs(source: Any, judges: Sequence[str]) -> FloatArray:
             costs[at] = _check_cost(name, told[name])
     if told and np.isnan(costs).all():
         raise InputError(f"The costs are of other judges ({listing(told)}) than the votes ({listing(judges)}).")
+    strange = [name for name in told if name not in judges]
+    if strange:
+        warnings.warn(f"The costs name {listing(strange)}, who gave no vote.", InputWarning, stacklevel=3)
     return costs
 
 

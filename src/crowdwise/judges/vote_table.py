@@ -192,6 +192,12 @@ def read_panel(votes: Any, humans: Any = None, *, classes: Sequence[str] | None 
         at[kept], theirs.labels.worker[kept], theirs.labels.label[kept],
         tasks=labels.tasks, workers=theirs.labels.workers, classes=labels.classes,
     )  # fmt: skip
+    repeated = int(theirs.n_repeated.sum())
+    if repeated:
+        notes = (
+            *notes,
+            f"People answered {repeated:,} of their tasks more than once: the most frequent answer counts.",
+        )
     if not known.n_labels:
         raise InputError("No answer of a person holds a class. Give the labels of people in a column `label`.")
     if people.weight is not None:
