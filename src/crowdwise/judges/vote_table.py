@@ -31,7 +31,7 @@ from crowdwise.labels.similar_names import warn_of_similar_names
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -192,12 +192,6 @@ def read_panel(votes: Any, humans: Any = None, *, classes: Sequence[str] | None 
         at[kept], theirs.labels.worker[kept], theirs.labels.label[kept],
         tasks=labels.tasks, workers=theirs.labels.workers, classes=labels.classes,
     )  # fmt: skip
-    repeated = int(theirs.n_repeated.sum())
-    if repeated:
-        notes = (
-            *notes,
-            f"People answered {repeated:,} of their tasks more than once: the most frequent answer counts.",
-        )
     if not known.n_labels:
         raise InputError("No answer of a person holds a class. Give the labels of people in a column `label`.")
     if people.weight is not None:
@@ -209,20 +203,24 @@ def read_panel(votes: Any, humans: Any = None, *, classes: Sequence[str] | None 
             raise InputError(
                 f"The labels of people give task {differ} several weights. A task has one: mend those rows."
             )
-    strangers = int((place < 0).sum())
-    if strangers:
-        notes = (*notes, f"People labelled {strangers:,} tasks that no judge voted on; these are left out.")
     bad = int(theirs.unparseable.sum())
-    if bad:
-        notes = (
-            *notes,
-            f"{bad:,} of {int(theirs.n_answers.sum()):,} answers of people hold no class and count for nothing.",
-        )
+    notes = (*notes, *_note_people(theirs, int((place < 0).sum())))
     unvoiced = [names[code] for code in np.setdiff1d(known.label, labels.label)]
     if unvoiced:
         notes = (*notes, f"People used {listing(unvoiced)}, which no judge ever voted for.")
     return PanelVotes(labels, known, judged.unparseable, judged.n_answers, judged.n_repeated, judged.consistency,
                       weight, system, systems, read, people, bad, read.versions, notes)  # fmt: skip
+
+
+def _note_people(theirs: _Reduced, strangers: int) -> Iterator[str]:
+    """What of the people's labels does not count as it stands; `strangers` are tasks that no judge voted on."""
+    repeated, bad = int(theirs.n_repeated.sum()), int(theirs.unparseable.sum())
+    if repeated:
+        yield f"People answered {repeated:,} of their tasks more than once: the most frequent answer counts."
+    if strangers:
+        yield f"People labelled {strangers:,} tasks that no judge voted on; these are left out."
+    if bad:
+        yield f"{bad:,} of {int(theirs.n_answers.sum()):,} answers of people hold no class and count for nothing."
 
 
 def _sort_tasks(read: VoteColumns) -> VoteColumns:
