@@ -378,3 +378,12 @@ def test_a_model_without_labels_says_that_there_is_nothing():
         OnlineModel().posterior("x")
     with pytest.raises(InputError, match="policies is empty"):
         cw.acquire.replay(CROWD.labels, dict(enumerate(CROWD.truth)), [])
+
+
+def test_copies_share_nothing():
+    model = OnlineModel(["a", "b"])
+    model.add("t", "w", "a")
+    other = copy.copy(model)
+    other.partial_fit({"task": list(range(300)), "worker": ["w"] * 300, "label": ["a"] * 300})
+    assert len(model.posteriors) == 1
+    assert len(other.posteriors) == 301

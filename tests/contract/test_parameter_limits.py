@@ -148,3 +148,9 @@ def test_what_fits_make_of_the_smallest_and_largest_parameters_is_loaded(small: 
             OnlineModel.load(tmp_path / "online")
         with pytest.raises(cw.InputError, match=f"{name} is 1e-91; it must be a number"):
             OnlineModel(["a", "b"], **{name: SMALLEST / 10})
+
+
+@pytest.mark.parametrize("model", [cw.EnhancedBcc(n_subtypes=10**9), cw.CommunityBcc(n_communities=10**8)])
+def test_tables_of_too_many_groups(model: Any) -> None:
+    with pytest.raises(cw.InputError, match="1 or more and at most 1000"):
+        model.fit(cw.CrowdLabels.from_dense([[0, 1], [1, 1], [0, 0]]))

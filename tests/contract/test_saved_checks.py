@@ -95,6 +95,7 @@ def write_header(folder: Path, **fields: Any) -> None:
         ("glad", "worker_columns/ability", lambda ability: ability.astype(np.float16)),
         ("weighted-majority-vote", "worker_columns/weight", lambda weight: weight * np.tile([-1, 3], 6)),
         ("auto", "extra/wrong", lambda wrong: wrong + 1000),
+        ("auto", "extra/scores", lambda scores: np.where([[False, True]], np.nan, scores)),
         ("majority-vote", "skill", lambda skill: skill + 5),
         ("majority-vote", "skill_beta", lambda beta: -beta),
         ("majority-vote", "labels_per_task", lambda counts: -counts),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
-from typing import TYPE_CHECKING
+import zlib
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +14,9 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.cli import main
-from crowdwise.engines import Stream
+from crowdwise.engines import Dask, Stream, label_store
+from crowdwise.engines.label_store import LabelStore
+from crowdwise.engines.stored_labels import StoredLabels
 from crowdwise.labels import InputError
 from crowdwise.labels.engine_choice import ENGINES
 
@@ -97,3 +101,39 @@ def test_some_of_the_labels_are_in_memory(table: Path) -> None:
 def test_known_truths_of_a_new_class(table: Path) -> None:
     with pytest.raises(InputError, match=r"do not have: 'emu'\. Declare all classes"):
         cw.DawidSkene().fit(Stream().read(table), gold={"t0": "emu", "t1": "a"})
+
+
+@pytest.mark.parametrize("name", ["row", "label", "slot", "ptr", "lanes", "dtype"])
+def test_indices_that_no_sort_wrote_are_not_followed(name: str, table: Path, tmp_path: Path) -> None:
+    Stream(scratch=tmp_path / "s").read(table)
+    facts = json.loads((tmp_path / "s" / "store.json").read_text())
+    part = facts["parts"][0]
+    path = tmp_path / "s" / part["file"]
+    data = bytearray(path.read_bytes())
+    if name == "dtype":
+        part["arrays"]["row"][0] = "|O"
+    else:
+        kind, length, offset = part["arrays"][name]
+        strange = np.full(length, np.iinfo(kind).max // 2 + 1, kind).tobytes()
+        data[offset : offset + len(strange)] = strange
+    path.write_bytes(data)
+    part["checksum"] = zlib.crc32(bytes(data))  # as a stranger would
+    (tmp_path / "s" / "store.json").write_text(json.dumps(facts))
+    label_store._checked.clear()
+    for method in (cw.DawidSkene, cw.MajorityVote):
+        with pytest.raises(InputError, match="is damaged"):
+            method().fit(StoredLabels(LabelStore(tmp_path / "s"), Stream().make_passes))
+
+
+@pytest.mark.parametrize("given", [0, -5, 0.5, "many", True])
+def test_sizes_of_parts_that_are_none(given: Any) -> None:
+    for engine in (Stream, Dask):
+        with pytest.raises(InputError, match="part_labels is"):
+            engine(part_labels=given)
+
+
+def test_what_is_no_engine_and_no_client() -> None:
+    with pytest.raises(InputError, match=r"Give an engine: Stream\(\)"):
+        cw.DawidSkene(engine=Stream).fit({"task": [1, 1], "worker": ["a", "b"], "label": ["x", "y"]})
+    with pytest.raises(InputError, match=r"give a distributed\.Client"):
+        Dask("tcp://head:8786")

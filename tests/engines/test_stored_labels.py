@@ -520,12 +520,14 @@ def test_few_labels_are_fitted_here_unless_parts_are_asked_for(table: Path, monk
             raise RuntimeError("asked")
 
     labels = Dask().read(table)
-    few = Dask(Cluster())
+    few = Dask()
+    few.client = Cluster()
     monkeypatch.setattr(few, "map", Dask().map)
     model = cw.DawidSkene(max_iter=3, tol=0, engine=few).fit(str(table))
     assert not passes
     np.testing.assert_array_equal(model.posterior_, cw.DawidSkene(max_iter=3, tol=0).fit(labels).posterior_)
-    parts = Dask(Cluster(), part_labels=300)
+    parts = Dask(part_labels=300)
+    parts.client = Cluster()
     monkeypatch.setattr(parts, "map", Dask().map)
     with pytest.raises(RuntimeError, match="asked"):
         cw.DawidSkene(max_iter=3, tol=0, engine=parts).fit(str(table))

@@ -267,3 +267,8 @@ def test_reading_levels() -> None:
     }
     after = score_items(AutoComparisons().fit(read_comparisons(turned, on_duplicate="all")), truth)["concordance"]
     assert after >= found - 0.005
+
+
+def test_one_item_is_compared_with_none() -> None:
+    with pytest.raises(InputError, match="n_items is 1; comparisons need two items"):
+        simulate_comparisons(1, 3)

@@ -400,6 +400,21 @@ def test_checkpoints_with_facts_that_no_epoch_left(facts: dict[str, Any], run: P
         fitted(checkpoint=run, epochs=3)
 
 
+def test_a_history_of_other_columns(run: Path) -> None:
+    path = run / "checkpoint.safetensors"
+    with safe_open(path, framework="pt") as file:
+        facts = json.loads(file.metadata()["facts"])
+    tensors = load_file(path)
+    facts["history"] = [row | {"evil": 1.0} for row in facts["history"]]
+    save_file(tensors, path, {"facts": json.dumps(facts)})
+    with pytest.raises(InputError, match=r"has a history of .* and 1 more, where training measures .*\. Delete it"):
+        fitted(checkpoint=run, epochs=3)
+    facts["history"] = [row | {"epoch": 1.0} for row in facts["history"]]
+    save_file(tensors, path, {"facts": json.dumps(facts)})
+    with pytest.raises(InputError, match="the history has other epochs"):
+        fitted(checkpoint=run, epochs=3)
+
+
 @pytest.mark.parametrize(
     "change",
     [

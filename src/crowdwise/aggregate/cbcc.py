@@ -54,6 +54,7 @@ SHAPE = 2.0  # of the Gamma priors of α: none is drawn to 0
 LENGTHS = 0.5 ** np.arange(6)  # of the fixed point's own step that are tried before it is given up
 LONGEST = 64.0
 FARTHEST = 50.0  # logarithm of α
+MOST_COMMUNITIES = 1000  # every worker has a chance of each
 
 
 @dataclass(frozen=True)
@@ -285,7 +286,7 @@ class CommunityBcc(RowPriorAggregator):
         return dirichlet_mean(self.extra_["alpha"])
 
     def _check(self) -> None:
-        check_count("n_communities", self.n_communities)
+        check_count("n_communities", self.n_communities, high=MOST_COMMUNITIES)
         super()._check()
         for name in ("share_prior", "community_prior"):
             check_number(name, getattr(self, name), low=0, above=True)

@@ -60,6 +60,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EnhancedBcc"]
 
+MOST_TYPES = 1000  # of each class: tables have as many rows
+
 BLOCK = 1 << 14  # tasks drawn at a time
 EMPTY = 1e-12  # tasks of a subtype, all together, below which it is left out
 
@@ -270,7 +272,7 @@ class EnhancedBcc(RowPriorAggregator):
         return predict_new(labels, self.extra_["log_prior"], table)
 
     def _check(self) -> None:
-        check_count("n_subtypes", self.n_subtypes)
+        check_count("n_subtypes", self.n_subtypes, high=MOST_TYPES)
         check_count("n_restarts", self.n_restarts)
         super()._check()
         check_number("subtype_prior", self.subtype_prior, low=0, above=True)

@@ -74,6 +74,8 @@ class Dask(StoringEngine):
 
     def __init__(self, client: Any = None, scratch: str | Path | None = None, part_labels: int | None = None) -> None:
         super().__init__(scratch, part_labels)
+        if client is not None and not (hasattr(client, "submit") and hasattr(client, "get")):
+            raise InputError(f"client is {quote(client)}; give a distributed.Client, which takes the address.")
         self.client = client
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,9 @@ class StoringEngine:
     """Base of `Stream` and `Dask`, which say how files become a store and where the parts of a pass run."""
 
     def __init__(self, scratch: str | Path | None, part_labels: int | None) -> None:
+        whole = part_labels is None or (isinstance(part_labels, Integral) and not isinstance(part_labels, bool))
+        if not whole or (part_labels is not None and part_labels < 1):
+            raise InputError(f"part_labels is {quote(part_labels)}; it must be a whole number, 1 or more, or None.")
         self.scratch, self.part_labels = scratch, part_labels
 
     def __deepcopy__(self, _: Any) -> Self:

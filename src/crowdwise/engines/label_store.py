@@ -225,7 +225,8 @@ class LabelStore:
             raise InputError(f"{str(folder)!r} holds no labels that can be used: {reason}. Delete it.") from error
         self.n_tasks = sum(each.n_tasks for each in self.parts)
         self.n_labels = sum(each.n_labels for each in self.parts)
-        if self.answers.ndim != 2 or self.answers.dtype != np.int64 or self.answers.sum() != self.n_labels:
+        sound = self.answers.ndim == 2 and self.answers.dtype == np.int64 and self.answers.min(initial=0) >= 0
+        if not sound or self.answers.sum() != self.n_labels:
             raise InputError(_say_damaged(self.folder / "answers.npy"))
         self.n_workers, self.n_classes = (int(each) for each in self.answers.shape)
         self._held: dict[str, Blocks] = {}
@@ -276,17 +277,16 @@ class LabelStore:
                         file.readinto(data[at : at + 2**24].data)
         except OSError as error:
             raise InputError(_say_unreadable(path, error)) from error
-        if path not in _checked:
-            if zlib.crc32(data) != part.checksum:
-                raise InputError(
-                    f"{str(path)!r} is damaged: its checksum is another. Delete its folder, and run again."
-                )
-            _checked[path] = state
-        views: dict[str, Any] = {
-            name: np.asarray(data[offset : offset + length * np.dtype(kind).itemsize]).view(kind)
-            for name, (kind, length, offset) in part.arrays.items()
-        }
-        return Blocks(**{**views, **part.numbers})
+        if path not in _checked and zlib.crc32(data) != part.checksum:
+            raise InputError(f"{str(path)!r} is damaged: its checksum is another. Delete its folder, and run again.")
+        try:
+            blocks = _view_blocks(data, part)
+            if path not in _checked and not _are_sound(blocks, part, self.n_workers, self.n_classes):
+                raise InputError(_say_damaged(path))
+        except (TypeError, ValueError) as error:
+            raise InputError(_say_damaged(path)) from error
+        _checked[path] = state
+        return blocks
 
     def hold_blocks(self, part: Part) -> Blocks:
         """The labels of a part, kept in memory for the next pass."""
@@ -375,6 +375,48 @@ class LabelStore:
             # Text below 2 GiB is what all of the package knows; large_string is for more.
             names.validate(full=True)
             return names.cast(pa.string())
+
+
+KINDS = {"row": "i4i8", "label": "i1i2i4", "slot": "u2", "ptr": "i8", "lanes": "i8"}  # of the arrays of a part
+
+
+def _view_blocks(data: Any, part: Part) -> Blocks:
+    """The arrays of a part in its bytes; ValueError where they are not all there, and of their kinds."""
+    views: dict[str, Any] = {}
+    for name, (kind, length, offset) in part.arrays.items():
+        if np.dtype(kind).str[1:] not in KINDS[name] or offset % ALIGNMENT or offset < 0:
+            raise ValueError(name)
+        views[name] = np.asarray(data[offset : offset + length * np.dtype(kind).itemsize]).view(kind)
+        if views[name].size != length:
+            raise ValueError(name)
+    return Blocks(**{**views, **part.numbers})
+
+
+def _are_sound(blocks: Blocks, part: Part, n_workers: int, n_classes: int) -> bool:
+    """Whether the loops may follow every index: a checksum tells of accidents, not of who reckons it anew."""
+    sizes = blocks.n_tasks, blocks.n_workers, blocks.n_classes
+    if sizes != (part.n_tasks, n_workers, n_classes) or not all(n > 0 for n in (*sizes, blocks.size)):
+        return False
+    n_blocks, ptr, lanes = -(-blocks.n_tasks // blocks.size), blocks.ptr, blocks.lanes
+    if ptr.size != n_blocks + 1 or ptr[0] != 0 or ptr[-1] != part.n_labels or (np.diff(ptr) < 0).any():
+        return False
+    if lanes.size < 2 or lanes[0] != 0 or lanes[-1] != n_blocks or (np.diff(lanes) < 0).any():
+        return False
+    row, label, slot = blocks.row, blocks.label, blocks.slot
+    if not row.size == label.size == slot.size == part.n_labels:
+        return False
+    if part.n_labels == 0:
+        return True
+    last = slot[ptr[-2] :].max(initial=0)
+    return bool(
+        label.min() >= 0
+        and label.max() < n_classes
+        and row.min() >= 0
+        and row.max() < n_workers * n_classes
+        and not ((row - label) % n_classes).any()
+        and slot.max() < blocks.size
+        and last < blocks.n_tasks - (n_blocks - 1) * blocks.size
+    )
 
 
 @contextlib.contextmanager

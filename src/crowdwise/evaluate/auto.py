@@ -175,6 +175,9 @@ class Auto(Aggregator):
         super()._check_restored()
         if self.extra_["wrong"][:, 0].max() > self.posterior_.shape[0]:
             raise InputError("extra/wrong counts more tasks than there are")
+        unscored = np.isnan(self.extra_["scores"])
+        if (unscored[:, 0] != unscored[:, 1]).any():
+            raise InputError("extra/scores lacks a score of a member, or its error")
         if "gold_weights" in self.extra_:
             GoldCalibration.from_arrays(self.extra_, self.posterior_)  # every member must have a name
 

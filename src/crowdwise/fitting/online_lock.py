@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 import threading
@@ -12,6 +13,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Self
 
 __all__ = ["Locked", "hold_lock"]
 
@@ -34,6 +36,10 @@ class Locked:
     def __getstate__(self) -> dict[str, Any]:
         with self.lock:
             return {name: value for name, value in vars(self).items() if name != "lock"}
+
+    def __copy__(self) -> Self:
+        """A copy that shares nothing: what grows in one would be lost to the other."""
+        return copy.deepcopy(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

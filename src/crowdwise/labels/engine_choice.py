@@ -39,6 +39,8 @@ _asked: ContextVar[Any] = ContextVar("engine", default=None)
 
 def check_engine_name(name: Any) -> Any:
     """The name of an engine, or an engine itself, or an error that lists them."""
+    if isinstance(name, type) and hasattr(name, "lay_out"):
+        raise InputError(f"{name.__name__} is the class of an engine. Give an engine: {name.__name__}().")
     if not hasattr(name, "lay_out") and not is_one_of(name, ENGINES):
         raise InputError(f"There is no engine {quote(name)}. There are: {', '.join(ENGINES)}.")
     return name

@@ -116,6 +116,8 @@ def _check(facts: dict[str, Any], tensors: dict[str, Tensor], pair: nn.Module) -
         raise ValueError(f"epoch {epoch}, the best {best}, {len(history)} in the history")
     if any(row.keys() != history[0].keys() or not np.isfinite(list(row.values())).all() for row in history):
         raise ValueError("the history is no table of numbers")
+    if [row.get("epoch") for row in history] != list(range(1, epoch + 1)):
+        raise ValueError("the history has other epochs")
     if not history[0].keys() >= NEEDED or not facts["best_score"] < math.inf:
         raise ValueError("the history has no loss, or the best score is no number")
     own = {name: (value.shape, value.is_floating_point()) for name, value in pair.state_dict().items()}

@@ -10,6 +10,7 @@ import pyarrow as pa
 from crowdwise.kinds.comparisons.answers import Comparisons
 from crowdwise.kinds.comparisons.likelihood import choice_shares
 from crowdwise.kinds.simulated_crowd import CrowdSizes, SimulatedCrowd, add_crowd_parameters
+from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
     from crowdwise.kinds.simulator_parameters import Share
@@ -52,6 +53,8 @@ def simulate_comparisons(
             A worker finds the left item better with log-odds slope × (score - score') + bias.
     """
     generator, n_items, n_workers = sizes.generator, sizes.n_items, sizes.n_workers
+    if n_items < 2:
+        raise InputError("n_items is 1; comparisons need two items or more.")
     score = generator.normal(0, spread, n_items)
     score = sizes.truth_or(score - score.mean())
     slopes, biases = 1 + slope * generator.normal(size=n_workers), bias * generator.normal(size=n_workers)
