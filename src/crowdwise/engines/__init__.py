@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from crowdwise.engines.protocol import Engine, Prepared, Statistics
 from crowdwise.labels.crowd_labels import CrowdLabels
-from crowdwise.labels.engine_choice import choose_pass_engine, use_engine
+from crowdwise.labels.engine_choice import check_engine_name, choose_pass_engine, use_engine
 from crowdwise.labels.read import read_labels
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def prepare(labels: CrowdLabels, n_states: int | None = None) -> Prepared:
 
 def read_on_engine(source: Any, engine: Any) -> CrowdLabels:
     """Labels as the engine asked for reads them: into memory, or by those that keep them on the disk, there."""
+    check_engine_name(engine)
     if isinstance(engine, str):
         engine = load_engine(engine) if engine in _READERS else None
     if engine is None or not hasattr(engine, "read") or isinstance(source, CrowdLabels):

@@ -17,7 +17,7 @@ import torch
 from safetensors import safe_open
 
 from crowdwise.labels.atomic_output import replace_file
-from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.old_names import rename_parameters
 from crowdwise.learn.tensor_files import save_tensors
 
@@ -58,6 +58,12 @@ class Checkpoint:
             "best_score": state.best_score,
             "history": state.history,
         }
+        before, now = state.history[0].keys(), state.history[-1].keys()
+        if now != before:
+            raise InputError(
+                f"The checkpoint in {quote(str(self.folder))} has a history of {listing(before)}, where training measures "
+                f"{listing(now)}. Delete it to start anew."
+            )
         with replace_file(self.folder / FILE) as draft:
             save_tensors(tensors, draft, {FACTS: json.dumps(facts)})
         self.epoch = state.epoch

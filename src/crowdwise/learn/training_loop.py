@@ -21,7 +21,7 @@ from torch.multiprocessing.spawn import ProcessRaisedException
 from torch.nn.parallel import DistributedDataParallel
 
 from crowdwise.fitting.progress_bar import show_progress
-from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.errors import InputError
 from crowdwise.learn.augmentation import augment_images
 from crowdwise.learn.batches import NetworkOutput
 from crowdwise.learn.checkpoints import Checkpoint
@@ -188,11 +188,6 @@ def _run(fabric: Fabric, job: TrainingJob, plan: TrainingPlan) -> TrainingState:
                 if not (math.isfinite(loss) and math.isfinite(score) and _is_finite(pair)):
                     _say_diverged(state, plan)
                     break
-                if state.history and row.keys() != state.history[0].keys():
-                    raise InputError(
-                        f"The checkpoint in {quote(str(plan.checkpoint))} has a history of {listing(state.history[0])}, "
-                        f"where training measures {listing(row)}. Delete it to start anew."
-                    )
                 state.history.append(row)
                 state.epoch = epoch + 1
                 if score > state.best_score or plan.keep_epoch == "last":
