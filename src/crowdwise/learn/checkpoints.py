@@ -61,8 +61,8 @@ class Checkpoint:
         before, now = state.history[0].keys(), state.history[-1].keys()
         if now != before:
             raise InputError(
-                f"The checkpoint in {quote(str(self.folder))} has a history of {listing(before)}, where training measures "
-                f"{listing(now)}. Delete it to start anew."
+                f"The checkpoint in {quote(str(self.folder))} has a history of {listing(before)}, where training "
+                f"measures {listing(now)}. Delete it to start anew."
             )
         with replace_file(self.folder / FILE) as draft:
             save_tensors(tensors, draft, {FACTS: json.dumps(facts)})
