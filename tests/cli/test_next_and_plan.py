@@ -71,10 +71,10 @@ def test_next_reads_costs_as_workers_are_written(capsys, tmp_path):
     (tmp_path / "labels.csv").write_text("task,worker,label\n" + "".join(f"t{i},=x,{'ab'[i % 2]}\n" for i in range(4)))
     with (tmp_path / "labels.csv").open("a") as file:
         file.write("t0,7,a\nt1,7,b\n")
-    (tmp_path / "costs.csv").write_text("worker,cost\n'=x,3\n7,1e-200\n")
+    (tmp_path / "costs.csv").write_text("worker,cost\n'=x,3\n7,1e-90\n")
     words = ["next", str(tmp_path / "labels.csv"), "--costs", str(tmp_path / "costs.csv"), "--budget", "1e90", "--json"]
     assert main(words) == 0
-    assert [(each["worker"], each["cost"]) for each in json.loads(capsys.readouterr().out)] == [("7", 1e-200)] * 2
+    assert [(each["worker"], each["cost"]) for each in json.loads(capsys.readouterr().out)] == [("7", 1e-90)] * 2
     for cost in ("0", "-1", "nan", "inf", "much", "1_0", "1e400", ""):
         (tmp_path / "costs.csv").write_text(f"worker,cost\n'=x,{cost}\n")
         assert main(words) == 2
