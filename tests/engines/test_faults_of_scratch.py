@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import zlib
 from typing import TYPE_CHECKING, Any
 
@@ -137,3 +138,9 @@ def test_what_is_no_engine_and_no_client() -> None:
         cw.DawidSkene(engine=Stream).fit({"task": [1, 1], "worker": ["a", "b"], "label": ["x", "y"]})
     with pytest.raises(InputError, match=r"give a distributed\.Client"):
         Dask("tcp://head:8786")
+
+
+def test_a_scratch_folder_that_was_deleted_is_made_anew(table: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        cw.OneCoin(engine=Stream(scratch=tmp_path / "s")).fit(str(table))
+        shutil.rmtree(tmp_path / "s")

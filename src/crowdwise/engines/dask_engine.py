@@ -269,13 +269,13 @@ def _save_job(folder: Path, job: PassJob) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=2)
-def _open_store(folder: str) -> LabelStore:
+def _open_store(folder: str, made: int) -> LabelStore:  # noqa: ARG001 (which tells a new store from an old one)
     return LabelStore(folder)
 
 
-def _run_part(folder: str, at: int, told: dict[str, Any]) -> Statistics:
+def _run_part(folder: str, made: int, at: int, told: dict[str, Any]) -> Statistics:
     """What one part adds; runs on a worker."""
-    store = _open_store(folder)
+    store = _open_store(folder, made)
     part = store.parts[at]
     whole = {name: np.load(path, mmap_mode="c").transpose(axes) for name, (path, axes) in told["whole"].items()}
     rows = {
@@ -294,7 +294,7 @@ def _make_graph(store: LabelStore, told: dict[str, Any]) -> tuple[dict[str, Any]
     name, steps = f"crowdwise-{uuid.uuid4().hex[:12]}", itertools.count()
     folder = str(store.folder)
     graph: dict[str, Any] = {
-        f"{name}-part-{at}": (partial(_run_part, folder, at, told),) for at in range(len(store.parts))
+        f"{name}-part-{at}": (partial(_run_part, folder, store.made, at, told),) for at in range(len(store.parts))
     }
 
     def add(left: str, right: str) -> str:

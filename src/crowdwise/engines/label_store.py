@@ -63,7 +63,8 @@ LEAST_SENT = 2**23  # of a part that a cluster is asked for, which takes some mi
 FEW_PARTS, MANY_PARTS = 8, 32  # that a cluster, and threads, can share; the least sizes give way to it
 TINY_PART = 2**18  # labels that are not worth a part, however few there are
 LABELS_A_ROW = 16  # of a part for each row of the workers' tables: clearing and adding these is small beside the pass
-_checked: dict[Path, tuple[int, int]] = {}  # size and time of the parts that this process has checked
+# Size and time of the parts that this process has checked, by their files and when their store was made.
+_checked: dict[tuple[Path, int], tuple[int, int]] = {}
 
 
 @dataclass(frozen=True)
@@ -211,6 +212,7 @@ class LabelStore:
         self.folder = Path(folder).absolute()
         try:
             with open_regular_file(self.folder / "store.json") as file:
+                self.made = os.fstat(file.fileno()).st_mtime_ns  # labels that are sorted anew are another store
                 facts = json.load(file)
             if facts["format"] != FORMAT:
                 raise InputError("it was written by another version")
@@ -267,6 +269,7 @@ class LabelStore:
     def read_blocks(self, part: Part, buffer: IntArray | None = None) -> Blocks:
         """The labels of a part: in a buffer of bytes, or mapped where there is none."""
         path, state = self.folder / part.file, self._look_at(part)
+        known = (path, self.made) in _checked
         try:
             if buffer is None:
                 data: Any = np.memmap(path, np.uint8, "c")  # loops are compiled for arrays that can be written
@@ -277,15 +280,15 @@ class LabelStore:
                         file.readinto(data[at : at + 2**24].data)
         except OSError as error:
             raise InputError(_say_unreadable(path, error)) from error
-        if path not in _checked and zlib.crc32(data) != part.checksum:
+        if not known and zlib.crc32(data) != part.checksum:
             raise InputError(f"{str(path)!r} is damaged: its checksum is another. Delete its folder, and run again.")
         try:
             blocks = _view_blocks(data, part)
-            if path not in _checked and not _are_sound(blocks, part, self.n_workers, self.n_classes):
+            if not known and not _are_sound(blocks, part, self.n_workers, self.n_classes):
                 raise InputError(_say_damaged(path))
         except (TypeError, ValueError) as error:
             raise InputError(_say_damaged(path)) from error
-        _checked[path] = state
+        _checked[path, self.made] = state
         return blocks
 
     def hold_blocks(self, part: Part) -> Blocks:
@@ -304,7 +307,8 @@ class LabelStore:
         except OSError as error:
             raise InputError(_say_unreadable(path, error)) from error
         state = about.st_size, about.st_mtime_ns
-        if not stat.S_ISREG(about.st_mode) or about.st_size != part.n_bytes or _checked.get(path, state) != state:
+        known = _checked.get((path, self.made), state)
+        if not stat.S_ISREG(about.st_mode) or about.st_size != part.n_bytes or known != state:
             raise InputError(_say_changed(path))
         return state
 
