@@ -1,6 +1,6 @@
 """The dask engine on a cluster of processes here: the same bits with 1, 2 and 4 workers, and when workers are killed.
 
-    python benchmarks/dask_scale.py bits   SCRATCH 1e7    # 1, 2 and 4 workers
+    python benchmarks/dask_scale.py bits   SCRATCH 3e7    # 1, 2 and 4 workers
     python benchmarks/dask_scale.py killed SCRATCH 1e8    # 2 workers; one SIGKILLed every five iterations
 
 K = 10, 5 labels a task, tasks/1000 workers; 20 iterations of dawid-skene. The peak memory of a worker is the largest

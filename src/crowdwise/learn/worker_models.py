@@ -10,6 +10,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.parameter_checks import as_numbers
 from crowdwise.fitting.variational import diagonal_prior
 from crowdwise.labels.errors import InputError, quote
@@ -224,9 +225,13 @@ class MeanConfusions(nn.Module):
 
 
 def draw_for_workers(crowd: Crowd, shape: tuple[int, ...], draw: Callable[[Tensor], Tensor]) -> Tensor:
-    """Values (M, …) that `draw` fills in place for the workers who have labels; 0 for the others, who cost no draw."""
+    """Values (M, …) that `draw` fills in place for the workers who have labels; 0 for the others, who cost no draw.
+
+    Workers take their turns in an order of their labels, so that the rows may come in any.
+    """
     values = torch.zeros(crowd.n_workers, *shape, device=crowd.device)
-    values[crowd.with_labels] = draw(torch.empty(len(crowd.with_labels), *shape, device=crowd.device))
+    order = torch.as_tensor(order_by_content(crowd.labels).workers, device=crowd.device)
+    values[order] = draw(torch.empty(len(order), *shape, device=crowd.device))
     return values
 
 
