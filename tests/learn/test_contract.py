@@ -275,6 +275,20 @@ def test_training_parameters_are_refused(entry: LearnerEntry) -> None:
 
 
 @EVERY
+def test_the_order_of_workers_decides_nothing(entry: LearnerEntry) -> None:
+    """They are numbered as the rows come."""
+    one, data = fitted(entry.slug)
+    labels, last = data.labels, data.labels.n_workers - 1
+    turned = CrowdLabels.from_codes(
+        labels.task, last - labels.worker, labels.label,
+        tasks=len(data.X), workers=labels.workers[::-1], classes=labels.n_classes,
+    )  # fmt: skip
+    two = made(entry, replace(data, confusion=data.confusion[::-1])).fit(data.X, turned)
+    np.testing.assert_allclose(one.predict_proba(data.X), two.predict_proba(data.X), atol=1e-5)
+    np.testing.assert_allclose(one.confusion_, two.confusion_[::-1], atol=1e-5)
+
+
+@EVERY
 def test_workers_without_labels_have_no_part(entry: LearnerEntry, tmp_path: Path) -> None:
     """They change nothing before or after the others; where they label new tasks, they count as a worker not met."""
     _, data = fitted(entry.slug)
