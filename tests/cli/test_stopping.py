@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from crowdwise.cli.stop_signals import Stopped
 from crowdwise.saved import load
 
 if TYPE_CHECKING:
@@ -93,6 +94,19 @@ def test_a_signal_that_python_drops_is_heard_all_the_same(number: int, labels: P
     assert (ran.returncode, ran.stdout) == (128 + number, "")
     assert "Traceback" not in ran.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["labels.csv"]
+
+
+@pytest.mark.parametrize(("raised", "code"), [(Stopped("Stopped by SIGHUP.", 129), 129), (KeyboardInterrupt(), 130)])
+def test_a_stop_that_an_import_hides(
+    raised: BaseException, code: int, cw: Callable[..., Any], labels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hide(_: Any) -> None:
+        raise ImportError("initialization failed") from raised
+
+    monkeypatch.setattr("crowdwise.cli.output_files.print_csv", hide)
+    ran = cw("aggregate", labels, "--out", "-")
+    assert ran.code == code
+    assert "bug" not in ran.err
 
 
 def test_signals_are_as_they_were(cw: Callable[..., Any], labels: Path, monkeypatch: pytest.MonkeyPatch) -> None:

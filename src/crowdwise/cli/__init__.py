@@ -44,8 +44,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # rich ends so, with 1, when a reader goes away (`| head`)
         return PIPE_CLOSED if stop.code == 1 else stop.code if isinstance(stop.code, int) else BUG
     except BaseException as error:
-        return _report_failure(error, sys.argv[1:] if arguments is None else arguments)
+        hidden = _find_stop(error)
+        if isinstance(hidden, Stopped):
+            _print_message(str(hidden))
+            return hidden.code
+        return _report_failure(hidden or error, sys.argv[1:] if arguments is None else arguments)
     return code if isinstance(code, int) else OK
+
+
+def _find_stop(error: BaseException) -> BaseException | None:
+    """What asked the command to stop, if that is behind an error: a library that is being imported hides it."""
+    from crowdwise.cli.stop_signals import Stopped
+
+    behind: BaseException | None = error
+    while behind is not None and not isinstance(behind, Stopped | KeyboardInterrupt):
+        behind = behind.__cause__ or behind.__context__
+    return behind
 
 
 def _repair_standard_streams() -> None:
