@@ -74,9 +74,10 @@ def prepare(labels: CrowdLabels, n_states: int | None = None) -> Prepared:
 
 def read_on_engine(source: Any, engine: Any) -> CrowdLabels:
     """Labels as the engine asked for reads them: into memory, or by those that keep them on the disk, there."""
-    check_engine_name(engine)
     if isinstance(engine, str):
         engine = load_engine(engine) if engine in _READERS else None
+    elif engine is not None:
+        check_engine_name(engine)
     if engine is None or not hasattr(engine, "read") or isinstance(source, CrowdLabels):
         return read_labels(source)
     found: CrowdLabels = engine.read(source)
