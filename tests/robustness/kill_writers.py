@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
 import crowdwise as cw
 from crowdwise.cli.commands.aggregate import AggregateOptions, fit_and_score
@@ -163,7 +164,9 @@ class Results:
         self.place = folder / "out"
         labels = cw.simulate.simulate("spammers", n_tasks=60, random_state=0).labels
         made = [AggregateOptions(method=name) for name in ("majority-vote", "dawid-skene")]
-        found = [fit_and_score(LabelFiles("labels.csv"), options, labels) for options in made]
+        pq.write_table(labels.to_table(), folder / "labels.parquet")  # which the command looks for gold in
+        files = LabelFiles(str(folder / "labels.parquet"))
+        found = [fit_and_score(files, options, labels) for options in made]
         self.writes = [lambda result=result: write_results(result, self.place) for result in found]
         self.versions = []
         for write in self.writes:
