@@ -104,7 +104,7 @@ def test_known_truths_of_a_new_class(table: Path) -> None:
         cw.DawidSkene().fit(Stream().read(table), gold={"t0": "emu", "t1": "a"})
 
 
-@pytest.mark.parametrize("name", ["row", "label", "slot", "ptr", "lanes", "dtype"])
+@pytest.mark.parametrize("name", ["row", "label", "slot", "ptr", "lanes", "dtype", "byte order", "name"])
 def test_indices_that_no_sort_wrote_are_not_followed(name: str, table: Path, tmp_path: Path) -> None:
     Stream(scratch=tmp_path / "s").read(table)
     facts = json.loads((tmp_path / "s" / "store.json").read_text())
@@ -113,6 +113,10 @@ def test_indices_that_no_sort_wrote_are_not_followed(name: str, table: Path, tmp
     data = bytearray(path.read_bytes())
     if name == "dtype":
         part["arrays"]["row"][0] = "|O"
+    elif name == "byte order":
+        part["arrays"]["row"][0] = ">i4"
+    elif name == "name":
+        part["arrays"]["evil"] = part["arrays"].pop("row")
     else:
         kind, length, offset = part["arrays"][name]
         strange = np.full(length, np.iinfo(kind).max // 2 + 1, kind).tobytes()

@@ -61,7 +61,6 @@ if TYPE_CHECKING:
 __all__ = ["EnhancedBcc"]
 
 MOST_TYPES = 1000  # of each class: tables have as many rows
-
 BLOCK = 1 << 14  # tasks drawn at a time
 EMPTY = 1e-12  # tasks of a subtype, all together, below which it is left out
 

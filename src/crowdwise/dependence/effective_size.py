@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["EffectiveSize", "effective_size", "estimate_size", "kish_effective_size"]
+__all__ = ["EffectiveSize", "cap_sizes", "effective_size", "estimate_size", "kish_effective_size"]
 
 FEWEST_TASKS = 30  # with two answers of such workers
 FEWEST_GOLD = 20  # true answers, for r̄ to be counted on them
@@ -108,15 +108,14 @@ class EffectiveSize:
     skipped: str = ""
 
     @property
-    def capped(self) -> tuple[float, float, float]:
-        """Size and interval, none above the number of workers, where chance or errors that avoid each other take it."""
-        most = float(self.n_workers)
-        return min(self.size, most), min(self.low, most), min(self.high, most)
-
-    @property
     def basis(self) -> str:
         """What the numbers rest on."""
         return f"the labels and {self.n_gold:,} true answers" if self.n_gold >= FEWEST_GOLD else "the labels alone"
+
+
+def cap_sizes(n_workers: int, *sizes: float) -> list[float]:
+    """Sizes, none above the number of workers, where chance or errors that avoid each other take them."""
+    return [min(size, float(n_workers)) for size in sizes]
 
 
 def kish_effective_size(n_workers: Any, correlation: Any) -> Any:
@@ -313,7 +312,7 @@ def size_bounds_without_truth(edges: FamilyEdges, rng: np.random.Generator) -> t
 def _summarise_size(
     who: str, n_workers: int, worth: tuple[float, float, float], family: IntArray, n_gold: int, certain: bool
 ) -> str:
-    size, low, high = worth
+    size, low, high = cap_sizes(n_workers, *worth)
     told = n_gold >= FEWEST_GOLD
     sizes = np.sort(np.bincount(family[family >= 0]))[::-1]
     if not sizes.size:
@@ -335,7 +334,7 @@ def _summarise_size(
         if high >= n_workers and size > 0.9 * n_workers
         else (f"about {size:.1f} independent ones")
     )
-    interval = f"({min(low, n_workers):.1f} to {min(high, n_workers):.1f})"
+    interval = f"({low:.1f} to {high:.1f})"
     if told:
         return f"{who}, worth {worth_words} in a vote {interval}, by the labels and {n_gold:,} true answers. {found}."
     return (

@@ -32,7 +32,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.kernels.block_layout import Blocks, lay_out_blocks
+from crowdwise.engines.part_blocks import are_sound, view_blocks
+from crowdwise.kernels.block_layout import lay_out_blocks
 from crowdwise.labels.atomic_output import replace_file
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, quote
@@ -42,6 +43,7 @@ from crowdwise.labels.vocabulary import plain_arrow_names
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from crowdwise.kernels.block_layout import Blocks
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = [
@@ -283,8 +285,8 @@ class LabelStore:
         if not known and zlib.crc32(data) != part.checksum:
             raise InputError(f"{str(path)!r} is damaged: its checksum is another. Delete its folder, and run again.")
         try:
-            blocks = _view_blocks(data, part)
-            if not known and not _are_sound(blocks, part, self.n_workers, self.n_classes):
+            blocks = view_blocks(data, part)
+            if not known and not are_sound(blocks, part, self.n_workers, self.n_classes):
                 raise InputError(_say_damaged(path))
         except (TypeError, ValueError) as error:
             raise InputError(_say_damaged(path)) from error
@@ -379,48 +381,6 @@ class LabelStore:
             # Text below 2 GiB is what all of the package knows; large_string is for more.
             names.validate(full=True)
             return names.cast(pa.string())
-
-
-KINDS = {"row": "i4i8", "label": "i1i2i4", "slot": "u2", "ptr": "i8", "lanes": "i8"}  # of the arrays of a part
-
-
-def _view_blocks(data: Any, part: Part) -> Blocks:
-    """The arrays of a part in its bytes; ValueError where they are not all there, and of their kinds."""
-    views: dict[str, Any] = {}
-    for name, (kind, length, offset) in part.arrays.items():
-        if np.dtype(kind).str[1:] not in KINDS[name] or offset % ALIGNMENT or offset < 0:
-            raise ValueError(name)
-        views[name] = np.asarray(data[offset : offset + length * np.dtype(kind).itemsize]).view(kind)
-        if views[name].size != length:
-            raise ValueError(name)
-    return Blocks(**{**views, **part.numbers})
-
-
-def _are_sound(blocks: Blocks, part: Part, n_workers: int, n_classes: int) -> bool:
-    """Whether the loops may follow every index: a checksum tells of accidents, not of who reckons it anew."""
-    sizes = blocks.n_tasks, blocks.n_workers, blocks.n_classes
-    if sizes != (part.n_tasks, n_workers, n_classes) or not all(n > 0 for n in (*sizes, blocks.size)):
-        return False
-    n_blocks, ptr, lanes = -(-blocks.n_tasks // blocks.size), blocks.ptr, blocks.lanes
-    if ptr.size != n_blocks + 1 or ptr[0] != 0 or ptr[-1] != part.n_labels or (np.diff(ptr) < 0).any():
-        return False
-    if lanes.size < 2 or lanes[0] != 0 or lanes[-1] != n_blocks or (np.diff(lanes) < 0).any():
-        return False
-    row, label, slot = blocks.row, blocks.label, blocks.slot
-    if not row.size == label.size == slot.size == part.n_labels:
-        return False
-    if part.n_labels == 0:
-        return True
-    last = slot[ptr[-2] :].max(initial=0)
-    return bool(
-        label.min() >= 0
-        and label.max() < n_classes
-        and row.min() >= 0
-        and row.max() < n_workers * n_classes
-        and not ((row - label) % n_classes).any()
-        and slot.max() < blocks.size
-        and last < blocks.n_tasks - (n_blocks - 1) * blocks.size
-    )
 
 
 @contextlib.contextmanager

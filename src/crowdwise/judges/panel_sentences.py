@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.dependence.effective_size import cap_sizes
 from crowdwise.labels.errors import listing
 
 if TYPE_CHECKING:
@@ -130,7 +131,10 @@ def _describe_errors(found: PanelEvaluation) -> list[str]:
     said = [size.skipped or size.summary.replace("workers", "judges").replace("worker", "judge")]
     alone = found.errors.size_by_votes
     if alone is not None and not alone.skipped and not size.skipped:
-        by_people, by_votes = ("{:.1f} votes ({:.1f} to {:.1f})".format(*each.capped) for each in (size, alone))
+        by_people, by_votes = (
+            "{:.1f} votes ({:.1f} to {:.1f})".format(*cap_sizes(each.n_workers, each.size, each.low, each.high))
+            for each in (size, alone)
+        )
         said.append(f"People's labels put the judges at {by_people}, the votes alone at {by_votes}.")
     if not size.skipped and size.n_workers > 1:
         families: dict[int, list[str]] = {}
